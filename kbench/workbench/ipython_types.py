@@ -128,6 +128,7 @@ class Shell(Protocol):
     custom_exceptions: tuple[type[BaseException], ...]
     CustomTB: ErrorHandler
     ask_exit: Callable[[], None]
+    init_user_ns: Callable[[], None]
 
     @property
     def events(self) -> CellEvents: ...

@@ -230,9 +230,7 @@ def _row_values(program: RowProgram, inputs: _Inputs, dims: Sequence[int]) -> It
     kinds |= {local_leaf(n): one.dtype for n, one in enumerate(program.nodes)}
     kinds[COLUMN] = "int64"
     formulas = [
-        None
-        if node.along or node.down
-        else formula(node.expr, kinds, node.dtype)
+        None if node.along or node.down else formula(node.expr, kinds, node.dtype)
         for node in program.nodes
     ]
     for head in itertools.product(*[range(n) for n in dims[:-1]]):

@@ -121,11 +121,12 @@ def statistics(
         f" {mark}mean {number_text(stats.mean)}  sd {number_text(stats.deviation)}  zeros {zeros}"
     )
     parts: list[str | tuple[str, str]] = [words]
-    flags = f"  NaN {stats.nan}  Inf {stats.inf}"
+    more = "+" if stats.sampled else ""  # what was not read may hold others
+    flags = f"  NaN {stats.nan}{more}  Inf {stats.inf}{more}"
     if stats.nan or stats.inf:
         parts += [(f"{flags} !", "bold $text-error"), ("  n next", MUTED)]
     else:
-        parts.append(flags)
+        parts.append("  sample finite" if stats.sampled else flags)
     if with_range and stats.bins:
         parts.append(f"  {_range(stats, histogram(stats.bins, glyphs, 8))}")
     if stats.sampled:

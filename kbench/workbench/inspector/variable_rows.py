@@ -140,9 +140,15 @@ def _frame_facts(value: object) -> JsonObject:
     return {"shape": shape, "dtype": dtype, "text": summary.type_name(value)}
 
 
+# "size" counts the elements, "count" those that were read, of which the last three are a part.
+_RANGE_KEYS = (
+    *("min", "max", "mean", "std", "histogram", "size", "sampled"),
+    *("count", "zeros", "nan", "inf"),
+)
+
+
 def range_of(row: JsonObject) -> JsonObject:
     """The part of an array's statistics that a table row shows."""
     if "refused" in row:
         return {"text": row["refused"]}
-    keys = ("min", "max", "mean", "std", "zeros", "nan", "inf", "sampled", "histogram", "size")
-    return {**{key: row[key] for key in keys}, "flags": summary.flags_text(row)}
+    return {**{key: row[key] for key in _RANGE_KEYS}, "flags": summary.flags_text(row)}

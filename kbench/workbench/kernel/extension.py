@@ -139,11 +139,29 @@ def _tell_exit(shell: Shell) -> None:
     shell.payload_manager.write_payload({"source": "ask_exit", "keepkernel": True})
 
 
+def offer(shell: Shell, name: str, value: object) -> None:
+    """Have a name among the user's, hidden from lists, and again after `%reset`.
+
+    What the user calls by this name stays.
+    """
+
+    def put() -> None:
+        if name not in shell.user_ns:
+            shell.user_ns[name] = shell.user_ns_hidden[name] = value
+
+    begin = shell.init_user_ns
+
+    def begin_and_put() -> None:
+        begin()
+        put()
+
+    put()
+    shell.init_user_ns = begin_and_put
+
+
 def prepare(shell: Shell, publish: Publish) -> None:
     """What every shell of kbench has: K, hidden from the list of names, places, error reports."""
-    if "K" not in shell.user_ns:
-        shell.user_ns["K"] = kbench
-        shell.user_ns_hidden["K"] = kbench
+    offer(shell, "K", kbench)
     errors.set_place_namer(lambda file, line: place_name(shell, file, line))
     shell.set_custom_exc((errors.KbenchError,), _reporter(publish))
     texts = shell.display_formatter.formatters["text/plain"]

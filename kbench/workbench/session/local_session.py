@@ -234,7 +234,7 @@ def _make_shell(session: LocalSession, namespace: dict[str, object] | None) -> i
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, prepare
+    from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, offer, prepare
 
     class Hook(DisplayHook):
         def start_displayhook(self) -> None: ...
@@ -270,6 +270,5 @@ def _make_shell(session: LocalSession, namespace: dict[str, object] | None) -> i
     shell = cast("ipython_types.Shell", made)
     prepare(shell, session.publish)
     setattr(shell, CHANNEL_ATTRIBUTE, session)  # as a kernel's shell has its channel
-    shell.user_ns.setdefault("input", session.next_answer)
-    shell.user_ns_hidden["input"] = session.next_answer
+    offer(shell, "input", session.next_answer)
     return shell

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kbench.tui.panes.rows import NameRow, Statistics
+from kbench.tui.panes.variables import range_words
 from kbench.tui.text.glyphs import ASCII, UNICODE
 from kbench.tui.value import slices
 from kbench.tui.value import words as value_words
@@ -21,14 +23,21 @@ def test_statistics_say_everything_and_never_by_colour_alone() -> None:
         "~mean .5",
         "sd .25",
         "zeros 41%",
-        "NaN 3",
-        "Inf 1",
+        "NaN 3+",
+        "Inf 1+",
         "!",
         "[-1 ",
         " 2]",
         "x exact",
     ):
         assert part in words
+    sample = Statistics(0.0, 1.0, 0.1, 0.1, 10, 9, sampled=True)
+    assert "zeros 90%  sample finite" in value_words.statistics(sample, ASCII, False).plain
+    assert range_words(replace(sample, zeros=10), ASCII).plain == "~all zero"
+    assert (
+        "NaN 0  Inf 0"
+        in value_words.statistics(replace(STATS, sampled=False, nan=0, inf=0), ASCII, False).plain
+    )
     assert "!" not in value_words.statistics(Statistics(count=4), ASCII, False).plain
     refused = Statistics(refused="no statistics for dtype object")
     assert value_words.statistics(refused, ASCII, True).plain.strip() == refused.refused

@@ -46,6 +46,20 @@ def test_rows_say_what_each_name_is(inspector: Inspector) -> None:
     assert found["text"]["length"] == 12 and "secret" not in json.dumps(found["text"])
 
 
+def test_shares_of_a_sample_are_shares_of_what_was_read(
+    inspector: Inspector, names: dict[str, Any]
+) -> None:
+    names["striped"] = np.zeros((3000, 3000), np.float32)
+    names["striped"][1::8] = 1
+    row = rows(inspector)["striped"]
+    assert row["sampled"] and row["count"] < row["size"] == 9_000_000
+    assert abs(row["zeros"] / row["count"] - 7 / 8) < 0.02
+    names["striped"][:] = 0
+    names["striped"] = names["striped"].copy()
+    row = rows(inspector)["striped"]
+    assert row["zeros"] == row["count"]
+
+
 def test_no_code_of_the_users_objects_runs(inspector: Inspector) -> None:
     Loud.touched.clear()
     rows(inspector)

@@ -39,6 +39,22 @@ def test_k_is_there_and_not_among_the_names(both: Watched) -> None:
     assert reply["ok"] and "shown" in keys and not {"K", "In", "Out", "exit"} & keys
 
 
+def test_k_and_input_are_there_again_after_a_reset(both: Watched) -> None:
+    def said(code: str) -> str:
+        cell, done = both.run(code)
+        assert done.ok
+        return str(both.of(events.Result, cell)[0].text)
+
+    before = said("mine = 1\ninput.__qualname__")
+    _, done = both.run("%reset -f")
+    assert done.ok
+    assert said("K.epsilon(), 'mine' in globals()") == "(1e-07, False)"
+    assert said("input.__qualname__") == before
+    assert {"K", "input"}.isdisjoint(
+        row["key"] for row in both.session.ask("summary")["data"]["rows"]
+    )
+
+
 def test_a_tensor_that_needs_no_feed_shows_its_value(both: Watched) -> None:
     cell, _ = both.run("K.softmax(K.variable([[1., 2.]], name='v'))")
     (result,) = both.of(events.Result, cell)

@@ -54,9 +54,7 @@ def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple[Tens
     return (None,)
 
 
-CAST = register(
-    Op("cast", "elementwise", _cast_infer, _cast_numpy, _cast_gradient, _CAST_EXPR)
-)
+CAST = register(Op("cast", "elementwise", _cast_infer, _cast_numpy, _cast_gradient, _CAST_EXPR))
 
 
 @shared
