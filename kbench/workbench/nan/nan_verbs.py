@@ -67,7 +67,7 @@ class NanVerbs:
         if stop:
             self._jobs.withdraw()
             return {"state": "stopped", "name": name}
-        wanted = name or function or self._target(code)
+        wanted = name or function or self._target(code, quiet)
         if not wanted:
             return {"state": "none", "name": ""}
         if self.sandbox.blocked:
@@ -80,14 +80,18 @@ class NanVerbs:
         )
         return {"state": "tracing", "name": wanted, "job": number}
 
-    def _target(self, code: str) -> str:
-        """What a cell shows, or where it calls something else, such as print, what ran last."""
+    def _target(self, code: str, quiet: bool) -> str:
+        """What a cell shows; where that is a plain value, or print, what ran last.
+
+        A cell that calls nothing may show a value that no run has made: nobody who has not asked
+        is told of the last run then.
+        """
         wanted = target_of(code)
         names = self._view.snapshot()
         known = not wanted.isidentifier() or engine_functions.is_computed(names.get(wanted))
         if wanted and known:
             return wanted
-        if "(" not in code:
+        if "(" not in code and (quiet or not wanted):
             return wanted
         record = self._record(None)
         return engine_functions.find_recorded(self._view.values(), record)[0] or wanted

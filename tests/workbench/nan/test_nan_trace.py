@@ -317,15 +317,18 @@ def served(names: dict[str, Any]) -> tuple[Inspector, list[dict[str, Any]], thre
 def test_the_verb_answers_by_name_by_code_and_by_run() -> None:
     x = K.placeholder((2,), name="x")
     f = K.function([x], [K.log(x)], name="mine")
-    inspector, told, came = served({"K": K, "x": x, "f": f, "y": K.log(x)})
+    names = {"K": K, "x": x, "f": f, "y": K.log(x)}
+    inspector, told, came = served(names)
     try:
-        f([[0.0, 1.0]])
+        names["r"] = f([[0.0, 1.0]])
         for asked in (
             {"name": "f"},
             {"name": "y"},
             {"code": "f([x])"},
             {"code": "for _ in range(3):\n    print(f([x]))"},
             {"code": "print(f([x]))"},
+            {"code": "r"},
+            {"code": "r[0]"},
             {"function": "mine"},
             {"name": "K.log(x) + 1"},
         ):
@@ -337,6 +340,9 @@ def test_the_verb_answers_by_name_by_code_and_by_run() -> None:
             assert told[-1]["job"] == reply["data"]["job"]
         none = inspector.handle({"id": 1, "verb": "nan", "code": "1 + 1"})
         assert none["data"]["state"] == "none"
+        came.clear()
+        inspector.handle({"id": 1, "verb": "nan", "code": "r", "quiet": True})
+        assert came.wait(60) and told[-1]["state"] == "error"
         inspector.cell_started()
         assert inspector.handle({"id": 1, "verb": "nan", "name": "f"})["data"]["state"] == "held"
         inspector.cell_ended()
