@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import textual._wait
 from fake_session import FakeSession
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
@@ -24,6 +25,8 @@ inspector.PUSH_SECONDS = 0.01  # tests need not wait for what people do not noti
 assist.TYPING_PAUSE_SECONDS = 0.01
 overlays.QUIT_GRACE_SECONDS = 0.01
 dialogs.UNASKED_QUIET_SECONDS = 0.0
+textual._wait.SLEEP_GRANULARITY = 0.005  # how long the process has to be idle after each key
+textual._wait.SLEEP_IDLE = 0.0005
 SIZES = ((80, 24), (120, 40), (200, 50))
 at_each_size = pytest.mark.parametrize(
     "size", [SIZES[0], pytest.param(SIZES[1], marks=pytest.mark.slow), SIZES[2]]
@@ -69,8 +72,8 @@ async def bench(
 async def settle(pilot: Pilot[int], rounds: int = 3) -> None:
     """Let messages, workers and pushes run until the screen holds still."""
     before = ""
-    for _ in range(40):
-        await pilot.pause(0.03)
+    for _ in range(100):
+        await pilot.pause(0.012)
         busy = any(not worker.is_finished for worker in pilot.app.workers)
         now = "" if busy else text_of(pilot.app)
         rounds = rounds - 1 if now == before and now else max(rounds, 2)
