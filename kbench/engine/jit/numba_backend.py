@@ -33,6 +33,7 @@ __all__ = [
     "inline",
     "intrinsic",
     "ir",
+    "keep_out_of_memory",
     "range_kernel",
     "target_features",
     "types",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
+_helper_options: dict[str, Any] = {"forceinline": True}
 _EXACT: dict[str, Any] = {"error_model": "numpy"}
 _I64, _POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
 
@@ -124,7 +126,7 @@ def inline(function: Callable[..., Any]) -> Any:
 
     `forceinline` matters: long polynomials exceed LLVM's limit, and a call blocks vectorising.
     """
-    return njit(forceinline=True, **_OPTIONS)(function)
+    return njit(**_helper_options, **_OPTIONS)(function)
 
 
 def any_order(function: Callable[..., Any]) -> Any:
@@ -133,7 +135,7 @@ def any_order(function: Callable[..., Any]) -> Any:
     Only this step, so that `(x + y) - y` in a user's expression stays what it is.
     """
     flags = {"reassoc", "contract", "nsz"}
-    return njit(forceinline=True, error_model="numpy", fastmath=flags)(function)
+    return njit(**_helper_options, error_model="numpy", fastmath=flags)(function)
 
 
 def range_kernel(function: Callable[..., Any]) -> Entry:
@@ -146,7 +148,7 @@ def range_kernel(function: Callable[..., Any]) -> Entry:
 
 def exact_inline(function: Callable[..., Any]) -> Any:
     """As `inline`, but each product and sum is rounded on its own, as NumPy rounds them."""
-    return njit(forceinline=True, **_EXACT)(function)
+    return njit(**_helper_options, **_EXACT)(function)
 
 
 def exact_kernel(function: Callable[..., Any]) -> Entry:
@@ -180,6 +182,23 @@ def use_whole_vectors() -> None:
         features = numba.core.codegen.get_host_cpu_features()
         if "+avx512vbmi2" in features.split(","):
             config.CPU_FEATURES = f"{features},-prefer-256-bit"
+
+
+def keep_out_of_memory() -> None:
+    """Compile to object code alone: nothing can be called in this process from now on.
+
+    Numba makes machine code of each helper for this process, with a way in from Python and one from
+    C, although kernels take helpers in whole; and of each kernel, which is then made once more for
+    its file. Without all that a kernel takes three quarters of the time. It must come before the
+    first helper is declared.
+    """
+    _helper_options.update(no_cpython_wrapper=True, no_cfunc_wrapper=True)
+    library: Any = numba.core.codegen.JITCodeLibrary
+    codegen: Any = numba.core.codegen.JITCPUCodegen
+    library._finalize_specific = lambda self: None
+    library.get_pointer_to_function = lambda self, name: 0
+    codegen._add_module = lambda self, module: None
+    codegen.set_env = lambda self, name, environment: None
 
 
 def target_features() -> dict[str, bool]:
