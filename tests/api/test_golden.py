@@ -3,7 +3,7 @@
 The cases come from another implementation; `golden/README.md` explains their form. The arrays of
 a case are given as variables, as constants, or fed to placeholders that know their rank alone.
 On the compiled tier KBENCH_LEAST gives even these small arrays to the kernels; as that compiles
-one for each expression and dtype, a plain run takes one case in 48, on placeholders alone.
+one for each expression and dtype, a plain run takes one case in 96, on placeholders alone.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_LEAST", "1")
 
 
-@pytest.mark.parametrize("case", every(48, CASES), ids=title)
+@pytest.mark.parametrize("case", every(96, CASES), ids=title)
 def test_compiled(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled(monkeypatch)
     check(case, "placeholder")

@@ -34,7 +34,7 @@ def check(form: Form, arrays: Sequence[np.ndarray]) -> None:
         agree([one], [other], UNITS * form.rough, size_of([*arrays, one]))
 
 
-@pytest.mark.parametrize("form", every(3, FORMS), ids=str)
+@pytest.mark.parametrize("form", every(5, FORMS), ids=str)
 def test_odd_sizes(form: Form) -> None:
     check_kernels(form, "float32")
 
@@ -53,7 +53,7 @@ def check_kernels(form: Form, dtype: str) -> None:
     assert compiled - plain - {"view"}, f"no kernel ran: {compiled}"
 
 
-@pytest.mark.parametrize("form", every(3, FORMS), ids=str)
+@pytest.mark.parametrize("form", every(5, FORMS), ids=str)
 def test_any_number_of_threads(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bit for bit: what is added up in which order does not depend on who does it."""
     monkeypatch.setattr(threads, "MIN_PARALLEL_ELEMENTS", 1)
@@ -88,7 +88,7 @@ VIEWS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 @pytest.mark.parametrize("view", VIEWS)
-@pytest.mark.parametrize("form", every(3, FORMS), ids=str)
+@pytest.mark.parametrize("form", every(5, FORMS), ids=str)
 def test_operands_that_are_views(form: Form, view: str) -> None:
     arrays = form.arrays("float32")
     views = [VIEWS[view](one) for one in arrays]
@@ -100,7 +100,7 @@ def test_operands_that_are_views(form: Form, view: str) -> None:
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf], ids=str)
-@pytest.mark.parametrize("form", every(3, FORMS), ids=str)
+@pytest.mark.parametrize("form", every(5, FORMS), ids=str)
 def test_special_values(form: Form, value: float) -> None:
     """At the first place, at the last, and between."""
     for place in (0, -1, 1):
@@ -112,7 +112,7 @@ def test_special_values(form: Form, value: float) -> None:
         check(form, arrays)
 
 
-@pytest.mark.parametrize("form", every(3, FORMS), ids=str)
+@pytest.mark.parametrize("form", every(5, FORMS), ids=str)
 def test_no_rows_and_one(form: Form) -> None:
     for rows in (0, 1):
         arrays = form.arrays("float32", rows)
