@@ -9,61 +9,14 @@ on its way. Only permutations of such results move: a user's own `K.transpose` s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from kbench.engine.compiler.rewrite import rebuild, with_inputs
-from kbench.engine.compiler.simplify import fold_before_permuting, is_fold
+from kbench.engine.compiler.rewrite import is_filled, rebuild, with_inputs
+from kbench.engine.compiler.simplify import fold_before_permuting
 from kbench.engine.core.types import Attrs
-from kbench.engine.graph.op import Op
+from kbench.engine.graph.op import op_of
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.ops.conv.convolve import CONVOLVE
-from kbench.engine.ops.conv.depthwise import DEPTHWISE
-from kbench.engine.ops.layout.concatenate import CONCATENATE, PART
-from kbench.engine.ops.layout.create import FULL_LIKE
-from kbench.engine.ops.layout.padding import PAD
-from kbench.engine.ops.layout.reshape import PERMUTE
-from kbench.engine.ops.layout.resize import BLOCK_SUM, UPSAMPLE
-from kbench.engine.ops.pool import api as pool
-from kbench.engine.ops.reduce.reduction import REDUCE_LIKE, SPREAD
-
-Pattern = tuple[int, ...]
-
-CHANNELS_LAST_OPS = frozenset(
-    op for kind in (CONVOLVE, DEPTHWISE) for op in (kind.forward, kind.to_input)
-)
-"""Operations whose results have channels last."""
-
-
-def _along(attrs: Attrs, pattern: Pattern) -> Attrs:
-    return {**attrs, "axis": pattern[attrs["axis"]]}
-
-
-def _padded(attrs: Attrs, pattern: Pattern) -> Attrs:
-    pads = attrs["pads"]
-    return {**attrs, "pads": tuple(pads[pattern.index(axis)] for axis in range(len(pattern)))}
-
-
-def _spatial(count: str) -> Callable[[Attrs, Pattern], Attrs | None]:
-    """For attributes that begin at the axis `first` and go on along as many as `count` has."""
-
-    def start_moved(attrs: Attrs, pattern: Pattern) -> Attrs | None:
-        first, number = attrs["first"], len(attrs[count])
-        start = pattern[first]
-        follows = pattern[first : first + number] == tuple(range(start, start + number))
-        return {**attrs, "first": start} if follows else None
-
-    return start_moved
-
-
-PERMUTED_ATTRS: dict[Op, Callable[[Attrs, Pattern], Attrs | None]] = {
-    **dict.fromkeys(
-        (pool.MAX, pool.MAX_GRADIENT, pool.WINNERS, pool.AVERAGE, pool.SPREAD), _spatial("window")
-    ),
-    **dict.fromkeys((UPSAMPLE, BLOCK_SUM), _spatial("factors")),
-    **dict.fromkeys((CONCATENATE, PART), _along),
-    PAD: _padded,
-}
-"""The attributes with which an operation on permuted arrays works on the arrays themselves."""
+from kbench.engine.graph.traits import Pattern, Role
 
 
 def propagate_layouts(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
@@ -79,35 +32,35 @@ class _LayoutPass:
 
     def visit(self, node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
         result = with_inputs(node, inputs)
-        if result.op is PERMUTE:
+        if result.op.role is Role.PERMUTE:
             return permute(result.inputs[0], result.attrs["pattern"], result)
         patterns = {operand.attrs["pattern"] for operand in inputs if self._can_move(operand)}
         if len(patterns) != 1:
             return result
         (pattern,) = patterns
-        if is_fold(result):
+        if result.op.role is Role.FOLD:
             folded = fold_before_permuting(result)
             return result if folded is None else folded
         if result.op.kind == "elementwise":
             return self._move_behind(result, pattern, result.attrs, strict=True)
-        if result.op in PERMUTED_ATTRS:
-            attrs = PERMUTED_ATTRS[result.op](result.attrs, pattern)
+        if result.op.permuted is not None:
+            attrs = result.op.permuted(result.attrs, pattern)
             return (
                 result if attrs is None else self._move_behind(result, pattern, attrs, strict=False)
             )
-        if result.op is SPREAD:
-            return self._move_spread(result, pattern)
-        if result.op is REDUCE_LIKE:
+        if result.op.role is Role.REPEAT:
+            return self._move_repeated(result, pattern)
+        if result.op.role is Role.REDUCE_LIKE:
             return self._move_reduced(result, pattern)
         return result
 
     def _can_move(self, node: Tensor) -> bool:
-        return node.op is PERMUTE and self._is_channels_last(node.inputs[0])
+        return node.op.role is Role.PERMUTE and self._is_channels_last(node.inputs[0])
 
     def _is_channels_last(self, node: Tensor) -> bool:
-        while is_fold(node):
+        while node.op.role is Role.FOLD:
             node = node.inputs[0]
-        return node.op in CHANNELS_LAST_OPS or id(node) in self.channels_last
+        return node.op.role is Role.CHANNELS_LAST or id(node) in self.channels_last
 
     def _permute_result(
         self, node: Tensor, inputs: Sequence[Tensor], attrs: Attrs, pattern: Pattern
@@ -131,18 +84,18 @@ class _LayoutPass:
                 continue
             if operand.ndim != len(pattern):
                 return node
-            moves = operand.op is PERMUTE and operand.attrs["pattern"] == pattern
+            moves = operand.op.role is Role.PERMUTE and operand.attrs["pattern"] == pattern
             turned += not moves and not _is_thin(operand)
             inputs.append(permute(operand, inverse(pattern), operand))
         if turned and (strict or 2 * turned > len(inputs)):
             return node
         return self._permute_result(node, inputs, attrs, pattern)
 
-    def _move_spread(self, node: Tensor, pattern: Pattern) -> Tensor:
+    def _move_repeated(self, node: Tensor, pattern: Pattern) -> Tensor:
         """spread(g, permute(x, p), axes) = permute(spread(g, x, p[axes]), p)"""
         g, x = node.inputs
         axis = tuple(sorted(pattern[reduced] for reduced in node.attrs["axis"]))
-        if not (x.op is PERMUTE and x.attrs["pattern"] == pattern):
+        if not (x.op.role is Role.PERMUTE and x.attrs["pattern"] == pattern):
             return node
         if g.ndim == len(pattern):
             g = permute(g, inverse(pattern), g)
@@ -170,17 +123,18 @@ def inverse(pattern: Pattern) -> Pattern:
 
 def permute(node: Tensor, pattern: Pattern, origin: Tensor) -> Tensor:
     """A permutation of a node, without one on top of another."""
-    if node.op is PERMUTE:
+    if node.op.role is Role.PERMUTE:
         pattern = tuple(node.attrs["pattern"][axis] for axis in pattern)
         node = node.inputs[0]
     if pattern == tuple(range(len(pattern))):
         return node
-    spec = PERMUTE.infer(node.spec, pattern=pattern)
-    return Tensor.derived(PERMUTE, (node,), {"pattern": pattern}, spec, origin)
+    op = op_of(Role.PERMUTE)
+    spec = op.infer(node.spec, pattern=pattern)
+    return Tensor.derived(op, (node,), {"pattern": pattern}, spec, origin)
 
 
 def _is_thin(node: Tensor) -> bool:
     """Whether an array has one axis at most, or is one value repeated: turning it costs nothing."""
-    if node.op is FULL_LIKE or (node.op is SPREAD and node.inputs[0].ndim == 0):
+    if is_filled(node) or (node.op.role is Role.REPEAT and node.inputs[0].ndim == 0):
         return True
     return sum(size != 1 for size in node.spec.shape) <= 1

@@ -12,8 +12,8 @@ import numpy as np
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.graph.convert import Constant, constant_node
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.graph.traverse import walk
-from kbench.engine.ops.layout.create import FULL_LIKE
 
 Visit = Callable[[Tensor, tuple[Tensor, ...]], Tensor]
 MAX_FOLDED_ELEMENTS = 1 << 20
@@ -38,6 +38,11 @@ def with_inputs(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
     return Tensor.derived(node.op, inputs, node.attrs, node.spec, node)
 
 
+def is_filled(node: Tensor) -> bool:
+    """Whether a node is one number everywhere, in the shape of another."""
+    return node.op.role is Role.FILL and bool(node.op.shapes)
+
+
 def _constant(value: np.ndarray, origin: Tensor) -> Tensor:
     node = constant_node(np.array(value), origin.name.split(":")[0], origin.place)
     node.name = origin.name
@@ -55,7 +60,7 @@ def fold_constants(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
                 tuple(size or 0 for size in node.spec.shape)
             )
             return _constant(value, node)
-        if node.op is FULL_LIKE and node.shape.num_elements() == 1:
+        if is_filled(node) and node.shape.num_elements() == 1:
             shape = tuple(size or 0 for size in node.spec.shape)
             return _constant(np.full(shape, node.attrs["value"], node.attrs["dtype"]), node)
         if all(isinstance(operand, Constant) for operand in inputs) and _foldable(node):

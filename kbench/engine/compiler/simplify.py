@@ -12,12 +12,12 @@ from kbench.engine.core.spec import is_float, known_size
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.ops.conv import local
 from kbench.engine.ops.elementwise.arithmetic import CAST, divide, multiply, negative, subtract
 from kbench.engine.ops.elementwise.elementary import _power, square
 from kbench.engine.ops.layout.reshape import PERMUTE, RESHAPE
 from kbench.engine.ops.layout.shape import IDENTITY
-from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
 from kbench.engine.ops.reduce.reduction import SPREAD
 
 RewriteRule = Callable[[Tensor], Tensor | None]
@@ -106,14 +106,9 @@ def merge_permutations(node: Tensor) -> Tensor | None:
     return Tensor.derived(PERMUTE, (source,), {"pattern": pattern}, node.spec, node)
 
 
-def is_fold(node: Tensor) -> bool:
-    """Whether one number is made of those along axes, in whatever order they come."""
-    return node.op.kind == "reduction" or node.op in (VARIANCE, LOGSUMEXP)
-
-
 def fold_before_permuting(node: Tensor) -> Tensor | None:
     """fold(permute(x, p), axes) = permute(fold(x, p[axes])), of what the fold has left"""
-    if not is_fold(node) or node.inputs[0].op is not PERMUTE:
+    if node.op.role is not Role.FOLD or node.inputs[0].op is not PERMUTE:
         return None
     source, pattern = node.inputs[0].inputs[0], node.inputs[0].attrs["pattern"]
     attrs = {**node.attrs, "axis": tuple(sorted(pattern[axis] for axis in node.attrs["axis"]))}

@@ -29,6 +29,7 @@ from kbench.engine.graph.expr.expression import Expr, name_leaf, parse
 from kbench.engine.graph.expr.numpy_form import ArrayFunction, bare_form, numpy_form
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.runtime import config
 
 
@@ -222,7 +223,7 @@ def reduction(
                 return numpy(x, axis, keepdims, out)
 
         name = function.__name__
-        op = register(Op(name, "reduction", infer, run, gradient, fold=fold))
+        op = register(Op(name, "reduction", infer, run, gradient, fold=fold, role=Role.FOLD))
 
         @functools.wraps(function)
         def public(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
@@ -243,13 +244,14 @@ def view(
     infer: Callable[..., Spec],
     numpy: Callable[..., np.ndarray],
     gradient: Gradient | None,
+    **options: Any,
 ) -> Op:
     """Declare a strided window on the first input: `numpy(x, *rest, **attrs)` returns the view."""
 
     def run(out: object, *arrays: np.ndarray, **attrs: object) -> np.ndarray:
         return numpy(*arrays, **attrs)
 
-    return register(Op(name, "view", infer, run, gradient, allocates=True))
+    return register(Op(name, "view", infer, run, gradient, allocates=True, **options))
 
 
 def structured(

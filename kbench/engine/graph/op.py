@@ -5,6 +5,7 @@ Every record is complete when built: rule, NumPy form, gradient.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeAlias
@@ -12,6 +13,7 @@ from typing import NoReturn, TypeAlias
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs, Axes
 from kbench.engine.graph.expr.expression import Expr
+from kbench.engine.graph.traits import PermutedAttrs, Role
 
 Gradient = Callable[..., tuple[object, ...]]
 """A rule of gradients: gives a tensor, or None where nothing flows, for each input."""
@@ -42,6 +44,10 @@ class Op:
     row of the result, see `kernels/gemm/api.py`.
     `shapes` are the positions of operands of which only the shape is read. Only an op that says
     `sparse` is given sparse operands.
+
+    The rest are traits, by which passes know what they may do with an op, see `graph/traits.py`.
+    `role` says what it is to them. `permuted(attrs, pattern)` gives the attributes with which it
+    does on arrays what it does on permutations of them.
     """
 
     name: str
@@ -61,6 +67,8 @@ class Op:
     shapes: tuple[int, ...] = ()
     sparse: bool = False
     takes_epilogue: bool = False
+    role: Role | None = None
+    permuted: PermutedAttrs | None = None
 
     def __repr__(self) -> str:
         return f"<op {self.name!r} {self.kind}>"
@@ -89,6 +97,13 @@ def operand_names(op: Op, count: int) -> list[str]:
     else:
         named += [f"{rest}[{index}]" for index in more]
     return [_TOLD.get(word, word) for word in named]
+
+
+@functools.cache
+def op_of(role: Role) -> Op:
+    """The operation of a role that one alone plays: what passes make nodes of."""
+    (found,) = [op for op in REGISTRY.values() if op.role is role]
+    return found
 
 
 def register(op: Op) -> Op:

@@ -20,6 +20,7 @@ from kbench.engine.core.types import Dim, Ints, KernelCall, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.ops.conv import convolve_numpy
 from kbench.engine.ops.conv.convolve_kernels import (
     FindKernel,
@@ -235,7 +236,17 @@ def family(kind: Kind) -> Family:
         name = kind.name + ("", "_to_input", "_to_kernel")[position]
         form, select = forms[position], selectors[position]
         return register(
-            Op(name, "structured", infer, form, gradient, tier=kind.tier, work=work, kernel=select)
+            Op(
+                name,
+                "structured",
+                infer,
+                form,
+                gradient,
+                tier=kind.tier,
+                work=work,
+                kernel=select,
+                role=Role.CHANNELS_LAST if position < 2 else None,
+            )
         )
 
     made = Family(

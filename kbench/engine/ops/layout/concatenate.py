@@ -13,6 +13,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits import axis_permuted
 from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.stack import operands_of
 from kbench.engine.ops.sparse.sparse_ops import concatenate_sparse, to_dense
@@ -96,6 +97,7 @@ CONCATENATE = structured(
     _concatenate_numpy,
     _concatenate_gradient,
     kernel=copy_kernel(_concatenate_infer, _concatenate_by_copies),
+    permuted=axis_permuted,
 )
 PART = register(
     Op(
@@ -106,6 +108,7 @@ PART = register(
         _part_gradient,
         lower=_part_lower,
         allocates=True,
+        permuted=axis_permuted,
     )
 )
 WINDOW = register(

@@ -23,6 +23,7 @@ from kbench.engine.graph.convert import (
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import KernelFactory, Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
 from kbench.engine.kernels.data import one_hot as onehot
@@ -63,6 +64,7 @@ FULL = register(
         _full_numpy,
         lambda g, y, *target, **_attrs: (None,) * len(target),
         allocates=True,
+        role=Role.FILL,
     )
 )
 
@@ -81,6 +83,7 @@ FULL_LIKE = register(
         lower=_full_like_lower,
         allocates=True,
         shapes=(0,),
+        role=Role.FILL,
     )
 )
 

@@ -11,11 +11,12 @@ from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.type_errors import entries_of
-from kbench.engine.core.types import Sizes
+from kbench.engine.core.types import Attrs, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits import Pattern
 from kbench.engine.kernels.data import strided_copy
 from kbench.engine.ops.conv.windows import Pads, check_rank, layout_of, whole_number
 from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
@@ -50,8 +51,18 @@ def _pad_gradient(g: Tensor, y: Tensor, x: Tensor, *, pads: Pads) -> tuple[Tenso
     return (apply(GETITEM, g, items=items),)
 
 
+def _pad_permuted(attrs: Attrs, pattern: Pattern) -> Attrs:
+    pads = attrs["pads"]
+    return {**attrs, "pads": tuple(pads[pattern.index(axis)] for axis in range(len(pattern)))}
+
+
 PAD = structured(
-    "pad", _pad_infer, _pad_numpy, _pad_gradient, kernel=copy_kernel(_pad_infer, _pad_by_copies)
+    "pad",
+    _pad_infer,
+    _pad_numpy,
+    _pad_gradient,
+    kernel=copy_kernel(_pad_infer, _pad_by_copies),
+    permuted=_pad_permuted,
 )
 
 

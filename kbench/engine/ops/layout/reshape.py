@@ -15,6 +15,7 @@ from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import view
 from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.ops.layout.shape import shape as shape_of
 from kbench.engine.ops.layout.shape import shape_operand
 
@@ -205,6 +206,7 @@ PERMUTE = view(
     _permute_infer,
     lambda x, *, pattern: x.transpose(pattern),
     _permute_gradient,
+    role=Role.PERMUTE,
 )
 
 

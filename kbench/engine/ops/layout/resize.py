@@ -16,6 +16,7 @@ from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import KernelFactory, KernelSelector, Op
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits import window_permuted
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.kernels.pool import resize
 from kbench.engine.ops.conv.windows import check_rank, layout_of, whole_number
@@ -134,6 +135,7 @@ UPSAMPLE = structured(
     _upsample_numpy,
     lambda g, y, x, **attrs: (apply(BLOCK_SUM, g, **attrs),),
     kernel=copy_kernel(_upsample_infer, _upsample_by_copies),
+    permuted=window_permuted("factors"),
 )
 BLOCK_SUM: Op = structured(
     "block_sum",
@@ -141,6 +143,7 @@ BLOCK_SUM: Op = structured(
     _block_sum_numpy,
     lambda g, y, x, **attrs: (apply(UPSAMPLE, g, **attrs),),
     kernel=_block_sum_kernel,
+    permuted=window_permuted("factors"),
 )
 
 # ------------------------------------------------------------------ interpolation

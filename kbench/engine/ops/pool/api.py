@@ -18,6 +18,7 @@ from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import KernelFactory, KernelSelector, Op
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits import window_permuted
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.ops.conv.windows import (
     check_rank,
@@ -61,6 +62,7 @@ MAX = structured(
     pool_numpy.pool_max,
     lambda g, y, x, **attrs: (apply(MAX_GRADIENT, g, x, y, **attrs),),
     work=_work,
+    permuted=window_permuted("window"),
     kernel=_kernel("max", 0),
 )
 MAX_GRADIENT: Op = structured(
@@ -69,6 +71,7 @@ MAX_GRADIENT: Op = structured(
     pool_numpy.pool_max_gradient,
     lambda g, z, h, x, y, **attrs: (apply(WINNERS, g, x, y, **attrs), None, None),
     work=_work,
+    permuted=window_permuted("window"),
     kernel=_kernel("max_gradient", 1),
 )
 WINNERS: Op = structured(
@@ -77,6 +80,7 @@ WINNERS: Op = structured(
     pool_numpy.pool_winners,
     lambda g, z, h, x, y, **attrs: (apply(MAX_GRADIENT, g, x, y, **attrs), None, None),
     work=_work,
+    permuted=window_permuted("window"),
 )
 AVERAGE = structured(
     "pool_average",
@@ -84,6 +88,7 @@ AVERAGE = structured(
     pool_numpy.pool_average,
     lambda g, y, x, **attrs: (apply(SPREAD, g, x, **attrs),),
     work=_work,
+    permuted=window_permuted("window"),
     kernel=_kernel("average", 0),
 )
 SPREAD: Op = structured(
@@ -92,6 +97,7 @@ SPREAD: Op = structured(
     pool_numpy.pool_spread,
     lambda g, z, h, x, **attrs: (apply(AVERAGE, g, **attrs), None),
     work=_work,
+    permuted=window_permuted("window"),
     kernel=_kernel("spread", 1),
     shapes=(1,),
 )

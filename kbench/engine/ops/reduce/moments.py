@@ -14,6 +14,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.declare import reduction
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.ops.elementwise.arithmetic import cast, maximum, multiply, where
 from kbench.engine.ops.elementwise.compare import equal
 from kbench.engine.ops.elementwise.elementary import exp, sqrt, square
@@ -157,6 +158,7 @@ VARIANCE = register(
         lambda x, *, axis, keepdims, dtype: Spec(reduced_shape(x.shape, axis, keepdims), dtype),
         _variance_numpy,
         _variance_gradient,
+        role=Role.FOLD,
     )
 )
 
@@ -239,6 +241,7 @@ LOGSUMEXP = register(
         lambda x, *, axis, keepdims: Spec(reduced_shape(x.shape, axis, keepdims), x.dtype),
         _logsumexp_numpy,
         _logsumexp_gradient,
+        role=Role.FOLD,
     )
 )
 

@@ -16,6 +16,7 @@ from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import Reducer, reduction, structured
 from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.ops.elementwise import arithmetic, compare
 from kbench.engine.ops.elementwise.arithmetic import cast, where
 from kbench.engine.ops.layout import indexing  # noqa: F401 (indexing gives x[i])
@@ -62,6 +63,7 @@ SPREAD = register(
         lower=_spread_lower,
         allocates=True,
         shapes=(1,),
+        role=Role.REPEAT,
     )
 )
 BROADCAST = register(
@@ -72,6 +74,7 @@ BROADCAST = register(
         lambda out, g, *, target, axis: _spread(g, target, axis),
         None,
         allocates=True,
+        role=Role.REPEAT,
     )
 )
 
@@ -114,6 +117,7 @@ REDUCE_LIKE = register(
         lower=_reduce_like_lower,
         allocates=True,
         shapes=(1,),
+        role=Role.REDUCE_LIKE,
     )
 )
 

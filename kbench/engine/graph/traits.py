@@ -1,0 +1,52 @@
+"""Traits: what passes ask of an operation, so that none has to know which operation it is.
+
+An operation declares its traits where its gradient stands; the fields are those of `Op`. Here are
+the words for them, and the rules that several operations share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum, auto
+
+from kbench.engine.core.types import Attrs
+
+Pattern = tuple[int, ...]
+"""An order of axes: axis i of the result is axis `pattern[i]`."""
+PermutedAttrs = Callable[[Attrs, Pattern], Attrs | None]
+"""Gives the attributes with which an operation on permuted arrays works on the arrays themselves;
+None where there are none."""
+
+
+class Role(Enum):
+    """What an operation is to a pass that matches several of them. Some are played by a few."""
+
+    CHANNELS_LAST = auto()
+    """It computes with channels last in memory: a convolution."""
+    FILL = auto()
+    """It gives the number `value` everywhere."""
+    FOLD = auto()
+    """It makes one number of those along `axis`, in whatever order they come, as reductions do."""
+    PERMUTE = auto()
+    """It gives the axes in the order `pattern`."""
+    REDUCE_LIKE = auto()
+    """It sums over the axes along which the second operand was repeated."""
+    REPEAT = auto()
+    """It repeats the first operand along `axis`."""
+
+
+def axis_permuted(attrs: Attrs, pattern: Pattern) -> Attrs:
+    """For operations that work along the axis `axis`."""
+    return {**attrs, "axis": pattern[attrs["axis"]]}
+
+
+def window_permuted(count: str) -> PermutedAttrs:
+    """For attributes that begin at the axis `first` and go on along as many as `count` has."""
+
+    def start_moved(attrs: Attrs, pattern: Pattern) -> Attrs | None:
+        first, number = attrs["first"], len(attrs[count])
+        start = pattern[first]
+        follows = pattern[first : first + number] == tuple(range(start, start + number))
+        return {**attrs, "first": start} if follows else None
+
+    return start_moved
