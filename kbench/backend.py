@@ -157,10 +157,11 @@ from kbench.engine.ops.random.distributions import (
     truncated_normal,
 )
 from kbench.engine.ops.random.dropout import dropout
+from kbench.engine.ops.reduce.argmax import argmax, argmin
 from kbench.engine.ops.reduce.batch_norm import batch_normalization, normalize_batch_in_training
 from kbench.engine.ops.reduce.cumulative import cumprod, cumsum
 from kbench.engine.ops.reduce.moments import l2_normalize, logsumexp, mean, std, var
-from kbench.engine.ops.reduce.reduction import all, any, argmax, argmin, max, min, prod, sum
+from kbench.engine.ops.reduce.reduction import all, any, max, min, prod, sum
 from kbench.engine.ops.sparse.sparse_ops import ctc_label_dense_to_sparse, to_dense
 from kbench.engine.runtime.config import backend as _backend_name
 from kbench.engine.runtime.config import (
