@@ -9,27 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
-from kbench.engine.control_flow.batching import (
-    PRODUCTS,
-    TOTAL,
-    batched,
-    batched_sum,
-    make_node,
-    move_axis,
-    reverse_first_axis,
-)
+from kbench.engine.control_flow.batching import batched, batched_sum, reverse_first_axis
 from kbench.engine.control_flow.body import Body, Emit, Track, common_length, infer_loop, stacked
 from kbench.engine.control_flow.body import symbol as stand_in
 from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs
-from kbench.engine.graph.apply import RESULT
+from kbench.engine.graph.apply import RESULT, make_node
+from kbench.engine.graph.batching import axis_moved
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.graph.traverse import walk
-from kbench.engine.ops.elementwise.arithmetic import add
-from kbench.engine.ops.reduce.reduction import REDUCE_LIKE
 
-HEAVY = (*PRODUCTS, REDUCE_LIKE, TOTAL)
 INVARIANT, STREAMED, CARRIED = range(3)
 """What a value depends on: nothing that changes, sequences, or states too.
 
@@ -88,7 +79,7 @@ class _BodyGraph:
             term = _added_to(state, after)
             if term is None or users[id(state)] != 1 or users[id(after)] != 1:
                 continue
-            if term.op in HEAVY and id(term) not in self.fed:
+            if _is_heavy(term) and id(term) not in self.fed:
                 found[index] = term
         return found
 
@@ -99,7 +90,7 @@ class _BodyGraph:
             key = id(node)
             if key in self.fed or key in self.core or not node.op.pure:
                 continue
-            heavy = node.op in HEAVY and self.depends[key] == CARRIED
+            heavy = _is_heavy(node) and self.depends[key] == CARRIED
             if heavy or any(id(operand) in deferred for operand in node.inputs):
                 deferred.add(key)
         return deferred
@@ -112,7 +103,7 @@ class _BodyGraph:
                 continue
             streamed = [operand for operand in node.inputs if self.depends[id(operand)] == STREAMED]
             follows = len(streamed) == 1 and id(streamed[0]) in hoisted
-            if node.op in PRODUCTS or (node.op.kind == "elementwise" and follows):
+            if node.op.role is Role.PRODUCT or (node.op.kind == "elementwise" and follows):
                 hoisted.add(id(node))
         read = {id(value) for value in self.body.after}
         for node in self._valued():
@@ -138,9 +129,14 @@ def value_inputs(node: Tensor) -> list[Tensor]:
     ]
 
 
+def _is_heavy(node: Tensor) -> bool:
+    """Whether it is a product, or a sum over axes: worth doing for all steps at once."""
+    return node.op.role in (Role.PRODUCT, Role.REDUCE_LIKE) or node.op.fold == "sum"
+
+
 def _added_to(state: Tensor, after: Tensor) -> Tensor | None:
     """What a step adds to a state, if that is all it does with it."""
-    if after.op is not add.op:
+    if not after.op.computes("add"):
         return None
     left, right = after.inputs
     term = right if left is state else left if right is state else None
@@ -213,7 +209,7 @@ class _Fission:
         """What stands outside for sequences, entries along the first axis, and captured values."""
         outside = {}
         for symbol, value, read in zip(self.body.sequences, self.inputs, self.reads, strict=False):
-            entries = move_axis(value, read.axis, 0)
+            entries = axis_moved(value, read.axis, 0)
             outside[id(symbol)] = (
                 entries if read.backwards == self.back else reverse_first_axis(entries)
             )
@@ -272,7 +268,9 @@ class _Fission:
             if i in sums:
                 whole = after.summed(sums[i])
                 assert whole is not None
-                found.append(make_node(add.op, self.node, self.inputs[count + i], whole))
+                found.append(
+                    make_node(self.body.after[i].op, self.node, self.inputs[count + i], whole)
+                )
             else:
                 assert rest is not None
                 found.append(self._read(rest, states.index(i)))
@@ -281,7 +279,7 @@ class _Fission:
                 whole = after.value(emit.tensor)
                 assert whole is not None
                 ordered = whole if emit.backwards == self.back else reverse_first_axis(whole)
-                found.append(move_axis(ordered, 0, emit.axis))
+                found.append(axis_moved(ordered, 0, emit.axis))
             else:
                 assert rest is not None
                 found.append(self._read(rest, len(states) + emits.index(emit)))

@@ -29,6 +29,12 @@ def apply(op: Op, *inputs: Tensor, name: str | None = None, **attrs: object) -> 
     return Tensor(op, inputs, attrs, spec, name)
 
 
+def make_node(op: Op, origin: Tensor, *inputs: Tensor, **attrs: object) -> Tensor:
+    """A node that a plan makes; it answers for `origin` in every report."""
+    spec = op.infer(*[operand.spec for operand in inputs], **attrs)
+    return Tensor.derived(op, inputs, attrs, spec, origin)
+
+
 def _refuse_sparse(inputs: tuple[Tensor, ...]) -> None:
     for tensor in inputs:
         if tensor.spec.sparse:

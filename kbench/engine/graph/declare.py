@@ -24,6 +24,7 @@ from kbench.engine.core.spec import (
 )
 from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.apply import apply
+from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor, converted, floats_alike, known_value, tensors_of
 from kbench.engine.graph.expr.expression import Expr, name_leaf, parse
 from kbench.engine.graph.expr.numpy_form import ArrayFunction, bare_form, numpy_form
@@ -223,7 +224,18 @@ def reduction(
                 return numpy(x, axis, keepdims, out)
 
         name = function.__name__
-        op = register(Op(name, "reduction", infer, run, gradient, fold=fold, role=Role.FOLD))
+        op = register(
+            Op(
+                name,
+                "reduction",
+                infer,
+                run,
+                gradient,
+                fold=fold,
+                role=Role.FOLD,
+                batched=batched_along("axis"),
+            )
+        )
 
         @functools.wraps(function)
         def public(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:

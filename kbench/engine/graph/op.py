@@ -8,11 +8,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs, Axes
-from kbench.engine.graph.expr.expression import Expr
+from kbench.engine.graph.expr.expression import Expr, name_leaf
 from kbench.engine.graph.traits import PermutedAttrs, Role
 
 Gradient = Callable[..., tuple[object, ...]]
@@ -47,7 +47,8 @@ class Op:
 
     The rest are traits, by which passes know what they may do with an op, see `graph/traits.py`.
     `role` says what it is to them. `permuted(attrs, pattern)` gives the attributes with which it
-    does on arrays what it does on permutations of them.
+    does on arrays what it does on permutations of them. `batched(node, inputs, mapped)` gives it
+    for all entries of a sequence at once, see `graph/batching.py`.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Op:
     takes_epilogue: bool = False
     role: Role | None = None
     permuted: PermutedAttrs | None = None
+    batched: Callable[..., Any] | None = None
 
     def __repr__(self) -> str:
         return f"<op {self.name!r} {self.kind}>"
@@ -76,6 +78,13 @@ class Op:
     @property
     def type(self) -> str:
         return self.name
+
+    def computes(self, scalar: str) -> bool:
+        """Whether it is this scalar function of its operands, and no more."""
+        expr = self.expr
+        if expr is None or not expr.is_call(scalar):
+            return False
+        return expr.args == tuple(map(name_leaf, self.names))
 
 
 _TOLD = {"target": "shape", "counts": "n"}  # rules whose attributes have the user's name already

@@ -29,6 +29,8 @@ class Role(Enum):
     """It makes one number of those along `axis`, in whatever order they come, as reductions do."""
     PERMUTE = auto()
     """It gives the axes in the order `pattern`."""
+    PRODUCT = auto()
+    """It sums products of two operands: of matrices, of batches of them."""
     REDUCE_LIKE = auto()
     """It sums over the axes along which the second operand was repeated."""
     REPEAT = auto()

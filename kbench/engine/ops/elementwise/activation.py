@@ -9,6 +9,7 @@ import numpy as np
 from kbench.engine.core import cancel
 from kbench.engine.core.spec import Spec, check_axis, is_float
 from kbench.engine.graph.apply import apply
+from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor, converted, to_array
 from kbench.engine.graph.declare import elementwise
 from kbench.engine.graph.op import Op, register
@@ -263,6 +264,7 @@ SOFTMAX = register(
         lambda x, *, axis: Spec(x.shape, x.dtype),
         _softmax_numpy,
         _softmax_gradient,
+        batched=batched_along("axis"),
     )
 )
 

@@ -10,6 +10,7 @@ from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec, check_axis, show
 from kbench.engine.core.types import Attrs
 from kbench.engine.graph.apply import apply
+from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
@@ -98,6 +99,7 @@ CONCATENATE = structured(
     _concatenate_gradient,
     kernel=copy_kernel(_concatenate_infer, _concatenate_by_copies),
     permuted=axis_permuted,
+    batched=batched_along("axis"),
 )
 PART = register(
     Op(
@@ -109,6 +111,7 @@ PART = register(
         lower=_part_lower,
         allocates=True,
         permuted=axis_permuted,
+        batched=batched_along("axis"),
     )
 )
 WINDOW = register(

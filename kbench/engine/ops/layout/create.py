@@ -13,6 +13,7 @@ from kbench.engine.core.errors import ArgumentError, DtypeError, shown
 from kbench.engine.core.spec import INTEGERS, MAX_INDEX, Spec, integer, is_whole, known_size
 from kbench.engine.core.types import Array, Attrs, Ints, Shape
 from kbench.engine.graph.apply import apply
+from kbench.engine.graph.batching import batched_alike
 from kbench.engine.graph.convert import (
     Constant,
     as_tensor,
@@ -84,6 +85,7 @@ FULL_LIKE = register(
         allocates=True,
         shapes=(0,),
         role=Role.FILL,
+        batched=batched_alike,
     )
 )
 

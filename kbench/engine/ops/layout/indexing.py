@@ -14,7 +14,8 @@ from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import INTEGERS, Spec, integer, known_size
 from kbench.engine.core.types import KernelArguments, KernelCall
-from kbench.engine.graph.apply import apply
+from kbench.engine.graph.apply import apply, make_node
+from kbench.engine.graph.batching import BatchingRule
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured, view
 from kbench.engine.graph.op import KernelFactory, Op
@@ -223,7 +224,19 @@ def _place_by_copies(
     copy(out[_index(items, indices)], g)
 
 
-GETITEM = view("getitem", _getitem_infer, _getitem_numpy, _getitem_gradient)
+def _batched(own: int) -> BatchingRule:
+    """The rule for an index, of which the first `own` operands are batched."""
+
+    def rule(node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Tensor | None:
+        if not builtins.all(mapped[:own]) or builtins.any(mapped[own:]):
+            return None
+        items = (("slice", None, None, None), *node.attrs["items"])
+        return make_node(node.op, node, *inputs, items=items)
+
+    return rule
+
+
+GETITEM = view("getitem", _getitem_infer, _getitem_numpy, _getitem_gradient, batched=_batched(1))
 PLACE = structured(
     "place",
     _place_infer,
@@ -233,6 +246,7 @@ PLACE = structured(
     ),
     shapes=(1,),
     kernel=copy_kernel(_place_infer, _place_by_copies),
+    batched=_batched(2),
 )
 
 

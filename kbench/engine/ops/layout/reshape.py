@@ -10,7 +10,8 @@ import numpy as np
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import Spec, check_axes, check_axis, known_size, show
 from kbench.engine.core.types import Attrs, Ints, Shape
-from kbench.engine.graph.apply import apply
+from kbench.engine.graph.apply import apply, make_node
+from kbench.engine.graph.batching import batched_alike, batched_along
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import view
 from kbench.engine.graph.op import Lowered, Op, register
@@ -79,7 +80,21 @@ def _reshape_gradient(
     return (reshape_like(g, x),) + (() if target is None else (None,))
 
 
-RESHAPE = view("reshape", _reshape_infer, _reshape_numpy, _reshape_gradient)
+def _reshape_batched(
+    node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]
+) -> Tensor | None:
+    shape = node.spec.shape
+    if None in shape or len(inputs) > 1:
+        return None
+    count = inputs[0].spec.shape[0]
+    if count is None and 0 in shape:
+        return None
+    return make_node(RESHAPE, node, inputs[0], shape=(-1 if count is None else count, *shape))
+
+
+RESHAPE: Op = view(
+    "reshape", _reshape_infer, _reshape_numpy, _reshape_gradient, batched=_reshape_batched
+)
 
 
 def reshape(x: Operand, shape: Operand) -> Tensor:
@@ -124,6 +139,7 @@ RESHAPE_LIKE = register(
         lambda g, y, z, x: (reshape_like(g, z), None),
         lower=_like_lower,
         allocates=True,
+        batched=batched_alike,
     )
 )
 
@@ -201,12 +217,18 @@ def _permute_gradient(
     return (permute_dimensions(g, tuple(int(i) for i in np.argsort(pattern))),)
 
 
-PERMUTE = view(
+def _permute_batched(node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Tensor:
+    pattern = (0, *(axis + 1 for axis in node.attrs["pattern"]))
+    return make_node(PERMUTE, node, inputs[0], pattern=pattern)
+
+
+PERMUTE: Op = view(
     "permute",
     _permute_infer,
     lambda x, *, pattern: x.transpose(pattern),
     _permute_gradient,
     role=Role.PERMUTE,
+    batched=_permute_batched,
 )
 
 
@@ -264,6 +286,7 @@ EXPAND = view(
     _expand_infer,
     lambda x, *, axis: np.expand_dims(x, axis),
     lambda g, y, x, *, axis: (squeeze(g, axis),),
+    batched=batched_along("axis"),
 )
 
 
@@ -287,6 +310,13 @@ def expand_dims(x: Operand, axis: int = -1) -> Tensor:
     return apply(EXPAND, tensor, axis=check_axis(axis, tensor.ndim + 1))
 
 
+def batched_rank(x: Tensor, rank: int) -> Tensor:
+    """Batched entries with as many axes as `rank` more than the first, ones being put in front."""
+    while x.ndim - 1 < rank:
+        x = make_node(EXPAND, x, x, axis=1)
+    return x
+
+
 def _squeeze_infer(x: Spec, *, axis: int) -> Spec:
     if x.shape[axis] not in (1, None):
         raise ShapeError(f"x is {x}, so axis {axis} has size {x.shape[axis]}, not 1")
@@ -298,6 +328,7 @@ SQUEEZE = view(
     _squeeze_infer,
     lambda x, *, axis: np.squeeze(x, axis),
     lambda g, y, x, *, axis: (expand_dims(g, axis),),
+    batched=batched_along("axis"),
 )
 
 
@@ -329,6 +360,7 @@ REVERSE: Op = view(
     lambda x, *, axes: Spec(x.shape, x.dtype),
     lambda x, *, axes: np.flip(x, axes),
     lambda g, y, x, *, axes: (apply(REVERSE, g, axes=axes),),
+    batched=batched_along("axes"),
 )
 
 

@@ -15,6 +15,7 @@ from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, sho
 from kbench.engine.core.spec import INTEGERS, Spec, check_rank, integer, is_whole, known_size
 from kbench.engine.core.type_errors import entries_of
 from kbench.engine.graph.apply import apply
+from kbench.engine.graph.batching import batched_alike
 from kbench.engine.graph.convert import as_tensor, known_value
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Op, register
@@ -38,6 +39,7 @@ IDENTITY = register(
         _identity_gradient,
         allocates=True,
         sparse=True,
+        batched=batched_alike,
     )
 )
 

@@ -11,6 +11,7 @@ from kbench.engine.core.errors import ArgumentError, ShapeError
 from kbench.engine.core.spec import Spec, check_axis, promote, show
 from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.graph.apply import apply
+from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import converted, shared, tensors_of
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Op, register
@@ -81,6 +82,7 @@ STACK = structured(
     _stack_numpy,
     _stack_gradient,
     kernel=copy_kernel(_stack_infer, _stack_by_copies),
+    batched=batched_along("axis"),
 )
 TAKE = register(
     Op(

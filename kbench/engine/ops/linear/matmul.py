@@ -22,11 +22,18 @@ from kbench.engine.core.spec import (
     show,
 )
 from kbench.engine.core.types import Axes, Axis, Dim, Shape
-from kbench.engine.graph.apply import apply
+from kbench.engine.graph.apply import apply, make_node
+from kbench.engine.graph.batching import axis_moved
 from kbench.engine.graph.convert import converted, tensors_of
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
-from kbench.engine.ops.layout.reshape import expand_dims, permute_dimensions, squeeze
+from kbench.engine.graph.traits import Role
+from kbench.engine.ops.layout.reshape import (
+    batched_rank,
+    expand_dims,
+    permute_dimensions,
+    squeeze,
+)
 from kbench.engine.ops.linear.matmul_kernels import (
     arranged,
     contract_kernel,
@@ -240,6 +247,22 @@ def _ordered(tensor: Tensor, present: Sequence[int]) -> Tensor:
     return permute_dimensions(tensor, tuple(present.index(i) for i in range(len(present))))
 
 
+def _contract_batched(
+    node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]
+) -> Tensor | None:
+    x, y = inputs
+    batch, (first, second) = node.attrs["batch"], node.attrs["axes"]
+    later = tuple(tuple(axis + 1 for axis in axes) for axes in (first, second))
+    if all(mapped):
+        return make_node(BATCH_DOT, node, x, y, batch=batch + 1, axes=later)
+    if batch:
+        return None
+    if mapped[0]:
+        return make_node(DOT, node, x, y, batch=0, axes=(later[0], second))
+    product = make_node(DOT, node, x, y, batch=0, axes=(first, later[1]))
+    return axis_moved(product, x.ndim - len(first), 0)
+
+
 DOT, BATCH_DOT = (
     register(
         Op(
@@ -252,6 +275,8 @@ DOT, BATCH_DOT = (
             work=_contract_work,
             kernel=contract_kernel,
             takes_epilogue=True,
+            role=Role.PRODUCT,
+            batched=_contract_batched,
         )
     )
     for name in ("dot", "batch_dot")
@@ -375,7 +400,15 @@ def _matmul_gradient(g: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor
     return reduce_like(to_x, x), reduce_like(to_y, y)
 
 
-MATMUL = register(
+def _matmul_batched(node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Tensor:
+    widened = [
+        batched_rank(operand, node.ndim) if whole else operand
+        for operand, whole in zip(inputs, mapped, strict=True)
+    ]
+    return make_node(MATMUL, node, *widened)
+
+
+MATMUL: Op = register(
     Op(
         "matmul",
         "structured",
@@ -386,6 +419,8 @@ MATMUL = register(
         work=lambda x, y: 2 * (x.shape[-1] or 1),
         kernel=matmul_kernel,
         takes_epilogue=True,
+        role=Role.PRODUCT,
+        batched=_matmul_batched,
     )
 )
 

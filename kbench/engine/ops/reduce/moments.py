@@ -11,6 +11,7 @@ from kbench.engine.core import cancel
 from kbench.engine.core.spec import Spec, check_axes, checked_flag, reduced_shape
 from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.apply import apply
+from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.declare import reduction
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
@@ -242,6 +243,7 @@ LOGSUMEXP = register(
         _logsumexp_numpy,
         _logsumexp_gradient,
         role=Role.FOLD,
+        batched=batched_along("axis"),
     )
 )
 

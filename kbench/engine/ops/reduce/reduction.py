@@ -10,7 +10,7 @@ import numpy as np
 from kbench.engine.core.exact_folds import product
 from kbench.engine.core.spec import Spec, is_float, known_size
 from kbench.engine.core.types import Attrs, Axes, Axis, Shape
-from kbench.engine.graph.apply import apply
+from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import Reducer, reduction
 from kbench.engine.graph.op import Lowered, Op, register
@@ -19,7 +19,7 @@ from kbench.engine.graph.traits import Role
 from kbench.engine.ops.elementwise import arithmetic, compare
 from kbench.engine.ops.elementwise.arithmetic import cast, where
 from kbench.engine.ops.layout import indexing  # noqa: F401 (indexing gives x[i])
-from kbench.engine.ops.layout.reshape import reshape_like
+from kbench.engine.ops.layout.reshape import SQUEEZE, batched_rank, reshape_like
 from kbench.engine.ops.layout.shape import IDENTITY, shape
 from kbench.engine.ops.reduce.summation import added, folded
 from kbench.engine.runtime import config
@@ -52,7 +52,16 @@ def _spread_gradient(
     return reshape_like(sum(g, axis), z), None
 
 
-SPREAD = register(
+def _spread_batched(
+    node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]
+) -> Tensor | None:
+    if not mapped[1]:
+        return None
+    axes = tuple(axis + 1 for axis in node.attrs["axis"])
+    return make_node(SPREAD, node, *inputs, axis=axes if mapped[0] else (0, *axes))
+
+
+SPREAD: Op = register(
     Op(
         "spread",
         "view",
@@ -63,6 +72,7 @@ SPREAD = register(
         allocates=True,
         shapes=(1,),
         role=Role.REPEAT,
+        batched=_spread_batched,
     )
 )
 BROADCAST = register(
@@ -106,7 +116,40 @@ def _reduce_like_lower(specs: Sequence[Spec], _attrs: Attrs) -> Lowered | None:
     return None
 
 
-REDUCE_LIKE = register(
+def _reduce_like_batched(
+    node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]
+) -> Tensor | None:
+    g, x = inputs
+    if not mapped[0]:
+        return None
+    if mapped[1]:
+        wide = make_node(REDUCE_LIKE, node, g, batched_rank(x, g.ndim - 1))
+        for _ in range(g.ndim - x.ndim):
+            wide = make_node(SQUEEZE, node, wide, axis=1)
+        return wide
+    repeated = _repeated_axes(node.inputs[0].spec, x.spec)
+    if repeated is None:
+        return None
+    lead = tuple(range(1, g.ndim - x.ndim))
+    result = make_node(sum.op, node, g, axis=lead, keepdims=False) if lead else g
+    if repeated:
+        axes = tuple(axis + 1 for axis in repeated)
+        result = make_node(sum.op, node, result, axis=axes, keepdims=True)
+    return result
+
+
+def _repeated_axes(g: Spec, x: Spec) -> Axes | None:
+    """The axes of x over which broadcasting repeated it; None where that shows only later."""
+    found = []
+    for axis, (own, wide) in enumerate(zip(x.shape, g.shape[g.ndim - x.ndim :], strict=True)):
+        if own is None or (own == 1 and wide is None):
+            return None
+        if own == 1 and wide != 1:
+            found.append(axis)
+    return tuple(found)
+
+
+REDUCE_LIKE: Op = register(
     Op(
         "reduce_like",
         "structured",
@@ -117,6 +160,7 @@ REDUCE_LIKE = register(
         allocates=True,
         shapes=(1,),
         role=Role.REDUCE_LIKE,
+        batched=_reduce_like_batched,
     )
 )
 
