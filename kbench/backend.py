@@ -130,11 +130,11 @@ from kbench.engine.ops.layout.reshape import (
     flatten,
     permute_dimensions,
     reshape,
-    reverse,
     squeeze,
     transpose,
 )
 from kbench.engine.ops.layout.resize import resize_images, resize_volumes
+from kbench.engine.ops.layout.reverse import reverse
 from kbench.engine.ops.layout.shape import identity, pattern_broadcast, shape, size
 from kbench.engine.ops.layout.stack import stack
 from kbench.engine.ops.linear.matmul import batch_dot, dot

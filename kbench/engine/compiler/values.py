@@ -20,9 +20,8 @@ from kbench.engine.core.types import Attrs
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.op import Op, operand_names
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.graph.variables import Placeholder, Variable
-from kbench.engine.ops.control.switch import BRANCH
-from kbench.engine.ops.layout.shape import IDENTITY
 
 Guard = frozenset[tuple[int, int]]
 NO_GUARD: Guard = frozenset()
@@ -149,9 +148,9 @@ def _is_known(op: Op, inputs: tuple[int, ...], spec: Spec, values: list[Value]) 
 
 def _same_as(value: Value, values: list[Value]) -> int | None:
     """The slot of what a value only repeats: of a copy, or of the side a branch takes."""
-    if value.source or value.op not in (IDENTITY, BRANCH):
+    if value.source or value.op.role not in (Role.IDENTITY, Role.BRANCH):
         return None
-    if value.op is IDENTITY:
+    if value.op.role is Role.IDENTITY:
         return value.inputs[0]
     condition = values[value.inputs[0]]
     return value.inputs[1 if condition.constant else 2] if condition.source == "constant" else None
@@ -229,7 +228,7 @@ def mark_needed(values: list[Value], roots: Sequence[int]) -> list[bool]:
 
 def mark_guards(values: list[Value], needed: list[bool], roots: Sequence[int]) -> None:
     """Give each value that only one side of a branch needs the condition under which it runs."""
-    if not any(value.op is BRANCH for value in values):
+    if not any(value.op.role is Role.BRANCH for value in values):
         return
     fixed = set(roots)
     for value in reversed(values):
@@ -245,6 +244,6 @@ def mark_guards(values: list[Value], needed: list[bool], roots: Sequence[int]) -
 
 
 def _guard_of_use(user: Value, position: int) -> Guard:
-    if user.op is BRANCH and position in (1, 2):
+    if user.op.role is Role.BRANCH and position in (1, 2):
         return user.guard | {(user.inputs[0], position)}
     return user.guard

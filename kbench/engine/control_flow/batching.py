@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from kbench.engine.graph.apply import make_node
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traits import Role
-from kbench.engine.ops.layout.reshape import REVERSE, batched_rank
+from kbench.engine.ops.layout.reshape import batched_rank
+from kbench.engine.ops.layout.reverse import REVERSE
 from kbench.engine.ops.reduce.reduction import sum as reduce_sum
 
 

@@ -16,8 +16,8 @@ from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.declare import BARE
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Last, Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.graph.variables import Variable, store_lock
-from kbench.engine.ops.control.switch import BRANCH
 from kbench.engine.runtime import config, profile, read_only
 
 MAX_ELEMENTS = 4096
@@ -95,7 +95,7 @@ def _stored_value(node: Tensor) -> np.ndarray:
 @functools.lru_cache(None)
 def _is_plain(op: Op) -> bool:
     """Whether an operation is its NumPy form alone."""
-    return op.pure and op.kind not in _PLANNED_KINDS and op is not BRANCH
+    return op.pure and op.kind not in _PLANNED_KINDS and op.role is not Role.BRANCH
 
 
 def _computed(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:

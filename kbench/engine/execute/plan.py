@@ -19,9 +19,9 @@ from kbench.engine.execute.executable import Executable
 from kbench.engine.execute.steps.base import Signature
 from kbench.engine.fusion.row_schedule import UNNEEDED, fuse_rows
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traits import Role
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
-from kbench.engine.ops.control.switch import BRANCH
 
 PASSES = (
     eliminate_dead_loops,
@@ -108,7 +108,7 @@ def _flags(
     order: Sequence[Tensor], feeds: Sequence[Tensor], stop: set[int], moving: int
 ) -> tuple[int, ...]:
     """The feeds that are one bool and that the conditions of branches are made of."""
-    conditions = [node.inputs[0] for node in order if node.op is BRANCH]
+    conditions = [node.inputs[0] for node in order if node.op.role is Role.BRANCH]
     asked = {id(node) for node in walk(conditions, stop)}
     found = [
         place

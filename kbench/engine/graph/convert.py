@@ -8,7 +8,7 @@ from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 
-from kbench.engine.core.csr import is_matrix
+from kbench.engine.core.csr import is_csr, is_matrix
 from kbench.engine.core.errors import (
     ArgumentError,
     DtypeError,
@@ -62,6 +62,13 @@ def known_value(array: np.ndarray) -> tuple[int, ...] | None:
     if array.dtype.kind in "iu" and array.ndim <= 1 and array.size <= MAX_KNOWN_ENTRIES:
         return tuple(array.ravel().tolist())
     return None
+
+
+def runtime_value(array: np.ndarray) -> Spec:
+    """The Spec of a computed array, entries included where rules may need them."""
+    if is_csr(array):
+        return Spec(array.shape, array.dtype.name, sparse=True)
+    return Spec(array.shape, array.dtype.name, known_value(array))
 
 
 def constant_node(value: np.ndarray, name: str | None = None, place: Place | None = None) -> Tensor:

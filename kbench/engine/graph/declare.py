@@ -28,6 +28,7 @@ from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor, converted, floats_alike, known_value, tensors_of
 from kbench.engine.graph.expr.expression import Expr, name_leaf, parse
 from kbench.engine.graph.expr.numpy_form import ArrayFunction, bare_form, numpy_form
+from kbench.engine.graph.laws import Law
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traits import Role
@@ -92,12 +93,13 @@ def elementwise(
     dtype: str,
     gradient: Gradient | None,
     check: Callable[..., None] | None = None,
+    laws: tuple[Law, ...] = (),
 ) -> Callable[[Callable[P, Tensor]], Declared[P]]:
     """Declare an elementwise op by an expression over its parameters' names.
 
     `dtype` is the rule: "float" (integers become floatx), "number" (bool becomes int32), "same",
     "divide", "compare" (bool result) or "bool". `check` sees the arrays before they are used, and
-    raises.
+    raises. `laws` simplify its nodes.
     """
 
     def declare(function: Callable[P, Tensor]) -> Declared[P]:
@@ -117,7 +119,7 @@ def elementwise(
             return Spec(shape, result, _elementwise_value(op, specs) if known else None)
 
         name, count = function.__name__.lstrip("_"), len(names)
-        op = register(Op(name, "elementwise", infer, run, gradient, tree, names=names))
+        op = register(Op(name, "elementwise", infer, run, gradient, tree, names=names, laws=laws))
 
         @functools.wraps(function)
         def public(*operands: Operand, **keywords: Operand) -> Tensor:

@@ -25,6 +25,8 @@ KernelSelector = Callable[..., KernelFactory | None]
 Lowered: TypeAlias = "tuple[Op, Attrs, Axes]"
 """A cheaper operation, its attributes, and the positions of the operands that it takes."""
 REGISTRY: dict[str, Op] = {}
+STAND_INS: list[Op] = []
+"""The operations that only plans make, in place of nodes that `stands_for` finds."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +50,10 @@ class Op:
     The rest are traits, by which passes know what they may do with an op, see `graph/traits.py`.
     `role` says what it is to them. `permuted(attrs, pattern)` gives the attributes with which it
     does on arrays what it does on permutations of them. `batched(node, inputs, mapped)` gives it
-    for all entries of a sequence at once, see `graph/batching.py`.
+    for all entries of a sequence at once, see `graph/batching.py`. `laws` are tried on its nodes,
+    see `graph/laws.py`; `stands_for` is such a law of other nodes, which gives one of this op.
+    `decomposed(node, axes)` gives it made of folds over these axes and elementwise work. `joint`
+    is an operation of several results, and which of them this op is.
     """
 
     name: str
@@ -71,6 +76,10 @@ class Op:
     role: Role | None = None
     permuted: PermutedAttrs | None = None
     batched: Callable[..., Any] | None = None
+    laws: tuple[Callable[..., Any], ...] = ()
+    stands_for: Callable[..., Any] | None = None
+    decomposed: Callable[..., Any] | None = None
+    joint: tuple[Op, int] | None = None
 
     def __repr__(self) -> str:
         return f"<op {self.name!r} {self.kind}>"
@@ -120,6 +129,8 @@ def register(op: Op) -> Op:
     if op.name in REGISTRY:
         raise RuntimeError(f"op {op.name!r} is declared twice")
     REGISTRY[op.name] = op
+    if op.stands_for is not None:
+        STAND_INS.append(op)
     return op
 
 

@@ -21,12 +21,16 @@ None where there are none."""
 class Role(Enum):
     """What an operation is to a pass that matches several of them. Some are played by a few."""
 
+    BRANCH = auto()
+    """It gives one of two operands, by a condition."""
     CHANNELS_LAST = auto()
     """It computes with channels last in memory: a convolution."""
     FILL = auto()
     """It gives the number `value` everywhere."""
     FOLD = auto()
     """It makes one number of those along `axis`, in whatever order they come, as reductions do."""
+    IDENTITY = auto()
+    """It gives its operand."""
     PERMUTE = auto()
     """It gives the axes in the order `pattern`."""
     PRODUCT = auto()

@@ -16,11 +16,11 @@ from kbench.engine.compiler.values import Guard, Value, called, infer_at
 from kbench.engine.core.csr import is_csr
 from kbench.engine.core.errors import KbenchError, make_operand
 from kbench.engine.graph.apply import RESULT
+from kbench.engine.graph.convert import runtime_value
 from kbench.engine.graph.declare import BARE
 from kbench.engine.graph.expr.numpy_form import BLOCK
 from kbench.engine.graph.op import operand_names
-from kbench.engine.ops.control.switch import BRANCH
-from kbench.engine.ops.layout.shape import runtime_value
+from kbench.engine.graph.traits import Role
 
 Registers = list[Any]
 """The values of a run by slot: arrays, compressed rows, or the several results of a step."""
@@ -118,7 +118,8 @@ def bare_step(value: Value, values: Sequence[Value]) -> StepRunner | None:
 
 def dynamic_step(value: Value) -> StepRunner:
     """A step whose shape is known only now: the rule is checked on the computed operands."""
-    if value.op in (BRANCH, RESULT):  # what was not computed has no shape, and any shape is right
+    # What was not computed has no shape, and any shape is right.
+    if value.op is RESULT or value.op.role is Role.BRANCH:
         return numpy_step(value)
     run, slot, inputs, node = _numpy_call(value), value.slot, value.inputs, value.origin
 

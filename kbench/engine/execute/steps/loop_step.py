@@ -27,7 +27,7 @@ from kbench.engine.execute.steps.base import (
     Signature,
 )
 from kbench.engine.execute.steps.scan_step import Scan, find_scan
-from kbench.engine.ops.layout.shape import runtime_value
+from kbench.engine.graph.convert import runtime_value
 from kbench.engine.runtime import config
 
 Arrays = list[np.ndarray]

@@ -13,10 +13,9 @@ from kbench.engine.core.csr import Csr, is_csr
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.core.spec import is_whole
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.convert import as_tensor
+from kbench.engine.graph.convert import as_tensor, runtime_value
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.layout.shape import runtime_value
 
 MAX_PRINTED_AXES = 3
 """Of a large value only the first entry of the axes before these is printed."""

@@ -201,15 +201,8 @@ def _products_kernel(x: Spec, kernel: Spec, *, window: Ints, strides: Ints) -> K
     return factory
 
 
-PRODUCTS = structured(
-    "local_products", _products_infer, _products_numpy, None, kernel=_products_kernel
-)
-"""Of [n, *space, channels] and [places, patch, filters]: [n, places, filters]. Plans have it in
-place of patches, their product and its transpose, where `joins` says so."""
-
-
-def joins(node: Tensor) -> tuple[Tensor, Tensor, Attrs] | None:
-    """The operands and attributes of PRODUCTS that give the same as this node."""
+def products_of_patches(node: Tensor) -> Tensor | None:
+    """permute(patches(x) . w) = local_products(x, w), which needs no patches"""
     if node.op is not PERMUTE or node.attrs["pattern"] != (1, 0, 2):
         return None
     product = node.inputs[0]
@@ -225,7 +218,20 @@ def joins(node: Tensor) -> tuple[Tensor, Tensor, Attrs] | None:
     filters = kernel.spec.shape[2]
     if not filters or filters % FILTER_LANES:
         return None
-    return patches.inputs[0], kernel, {name: patches.attrs[name] for name in ("window", "strides")}
+    attrs: Attrs = {name: patches.attrs[name] for name in ("window", "strides")}
+    return Tensor.derived(PRODUCTS, (patches.inputs[0], kernel), attrs, node.spec, node)
+
+
+PRODUCTS: Op = structured(
+    "local_products",
+    _products_infer,
+    _products_numpy,
+    None,
+    kernel=_products_kernel,
+    stands_for=products_of_patches,
+)
+"""Of [n, *space, channels] and [places, patch, filters]: [n, places, filters]. Plans have it in
+place of patches, their product and its transpose."""
 
 
 # ------------------------------------------------------------------ as Keras calls it

@@ -216,28 +216,6 @@ def _work(x: Spec, labels: Spec, *_rest: Spec) -> int:
     return 60 * (x.shape[1] or 0) * (2 * (labels.shape[1] or 0) + 1)
 
 
-COST = register(
-    Op(
-        "ctc_cost",
-        "structured",
-        _cost_infer,
-        _cost_numpy,
-        _cost_gradient,
-        kernel=_kernel("cost"),
-        work=_work,
-    )
-)
-SLOPE = register(
-    Op(
-        "ctc_slope",
-        "structured",
-        _slope_infer,
-        _slope_numpy,
-        _slope_gradient,
-        kernel=_kernel("slope"),
-    )
-)
-BEND = register(Op("ctc_bend", "structured", _bend_infer, _bend_numpy, None))
 BOTH = register(
     Op(
         "ctc_cost_and_slope",
@@ -249,6 +227,30 @@ BOTH = register(
         kernel=_kernel("both"),
     )
 )
+COST = register(
+    Op(
+        "ctc_cost",
+        "structured",
+        _cost_infer,
+        _cost_numpy,
+        _cost_gradient,
+        kernel=_kernel("cost"),
+        work=_work,
+        joint=(BOTH, 0),
+    )
+)
+SLOPE = register(
+    Op(
+        "ctc_slope",
+        "structured",
+        _slope_infer,
+        _slope_numpy,
+        _slope_gradient,
+        kernel=_kernel("slope"),
+        joint=(BOTH, 1),
+    )
+)
+BEND = register(Op("ctc_bend", "structured", _bend_infer, _bend_numpy, None))
 
 # ------------------------------------------------------------------ public
 

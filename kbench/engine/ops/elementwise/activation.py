@@ -8,15 +8,17 @@ import numpy as np
 
 from kbench.engine.core import cancel
 from kbench.engine.core.spec import Spec, check_axis, is_float
-from kbench.engine.graph.apply import apply
+from kbench.engine.core.types import Axes
+from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor, converted, to_array
 from kbench.engine.graph.declare import elementwise
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.elementwise.arithmetic import clip, minimum, where
+from kbench.engine.ops.elementwise.arithmetic import clip, divide, minimum, subtract, where
 from kbench.engine.ops.elementwise.compare import logical_and
 from kbench.engine.ops.elementwise.elementary import exp
+from kbench.engine.ops.reduce.reduction import max as largest
 from kbench.engine.ops.reduce.reduction import sum as total
 from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
@@ -257,6 +259,16 @@ def _softmax_gradient(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> tuple[Te
     return (y * (g - total(g * y, axis, keepdims=True)),)
 
 
+def _softmax_decomposed(node: Tensor, axes: Axes) -> Tensor:
+    """exp(x - top) / sum(exp(x - top))"""
+    (x,) = node.inputs
+    top = make_node(largest.op, node, x, axis=axes, keepdims=True)
+    share = make_node(exp.op, node, make_node(subtract.op, node, x, top))
+    return make_node(
+        divide.op, node, share, make_node(total.op, node, share, axis=axes, keepdims=True)
+    )
+
+
 SOFTMAX = register(
     Op(
         "softmax",
@@ -265,6 +277,7 @@ SOFTMAX = register(
         _softmax_numpy,
         _softmax_gradient,
         batched=batched_along("axis"),
+        decomposed=_softmax_decomposed,
     )
 )
 

@@ -21,6 +21,7 @@ from kbench.engine.graph.convert import (
 from kbench.engine.graph.declare import allocating, elementwise
 from kbench.engine.graph.expr.expression import parse
 from kbench.engine.graph.expr.numpy_form import ArrayFunction, numpy_form
+from kbench.engine.graph.laws import is_number, repeats_number, same_spec
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
 
@@ -54,7 +55,28 @@ def _cast_gradient(g: Tensor, y: Tensor, x: Tensor, *, dtype: str) -> tuple[Tens
     return (None,)
 
 
-CAST = register(Op("cast", "elementwise", _cast_infer, _cast_numpy, _cast_gradient, _CAST_EXPR))
+def drop_widening_cast(node: Tensor) -> Tensor | None:
+    """cast(cast(x, wider float), dtype of x) = x"""
+    source = node.inputs[0]
+    if source.op is not CAST:
+        return None
+    first, middle = source.inputs[0].spec.dtype, source.spec.dtype
+    if node.spec.dtype != first or not (is_float(first) and is_float(middle)):
+        return None
+    return source.inputs[0] if np.promote_types(first, middle).name == middle else None
+
+
+CAST: Op = register(
+    Op(
+        "cast",
+        "elementwise",
+        _cast_infer,
+        _cast_numpy,
+        _cast_gradient,
+        _CAST_EXPR,
+        laws=(drop_widening_cast,),
+    )
+)
 
 
 @shared
@@ -93,20 +115,40 @@ def add(x: Operand, y: Operand) -> Tensor:
     """Sum of two operands, with broadcasting; also `x + y`. Gradient: to both."""
 
 
+def drop_neutral_operand(node: Tensor) -> Tensor | None:
+    """x / 1 = x - 0 = x"""
+    x, y = node.inputs
+    neutral = 1 if node.op.computes("divide") else 0
+    if not is_number(y, neutral) or (neutral == 0 and np.signbit(y.attrs["value"]).any()):
+        return None
+    return x if same_spec(node, x) else None
+
+
 @operator("__sub__")
-@elementwise("x - y", "number", lambda g, y_, x, y: (g, -g))
+@elementwise("x - y", "number", lambda g, y_, x, y: (g, -g), laws=(drop_neutral_operand,))
 def subtract(x: Operand, y: Operand) -> Tensor:
     """Difference of two operands, with broadcasting; also `x - y`. Gradient: to both."""
 
 
+def drop_neutral_factor(node: Tensor) -> Tensor | None:
+    """x * 1 = 1 * x = x"""
+    for factor, other in (node.inputs, node.inputs[::-1]):
+        one = is_number(factor, 1) or repeats_number(factor, 1)
+        if one and factor.ndim <= other.ndim and same_spec(node, other):
+            return other
+    return None
+
+
 @operator("__mul__")
-@elementwise("x * y", "number", lambda g, y_, x, y: (g * y, g * x))
+@elementwise("x * y", "number", lambda g, y_, x, y: (g * y, g * x), laws=(drop_neutral_factor,))
 def multiply(x: Operand, y: Operand) -> Tensor:
     """Product of two operands, with broadcasting; also `x * y`. Gradient: to both."""
 
 
 @operator("__truediv__")
-@elementwise("x / y", "divide", lambda g, y_, x, y: (g / y, -g * y_ / y))
+@elementwise(
+    "x / y", "divide", lambda g, y_, x, y: (g / y, -g * y_ / y), laws=(drop_neutral_operand,)
+)
 def divide(x: Operand, y: Operand) -> Tensor:
     """True quotient, with broadcasting; also `x / y`.
 
@@ -190,8 +232,14 @@ def mod(x: Operand, y: Operand) -> Tensor:
     return apply(MOD, *_number_operands(x, y))
 
 
+def drop_double_negation(node: Tensor) -> Tensor | None:
+    """-(-x) = x"""
+    inner = node.inputs[0]
+    return inner.inputs[0] if inner.op is node.op else None
+
+
 @operator("__neg__")
-@elementwise("-x", "number", lambda g, y, x: (-g,))
+@elementwise("-x", "number", lambda g, y, x: (-g,), laws=(drop_double_negation,))
 def negative(x: Operand) -> Tensor:
     """`-x`. Gradient: to `x`."""
 

@@ -8,8 +8,9 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.core.spec import is_float
 from kbench.engine.graph.convert import Constant, as_tensor, tensors_of
 from kbench.engine.graph.declare import elementwise
+from kbench.engine.graph.laws import is_number, same_spec
 from kbench.engine.graph.tensor import Operand, Tensor, operator
-from kbench.engine.ops.elementwise.arithmetic import where
+from kbench.engine.ops.elementwise.arithmetic import multiply, where
 from kbench.engine.ops.elementwise.compare import equal
 
 
@@ -213,7 +214,28 @@ def _no_negative_power(x: object, y: np.ndarray) -> None:
         raise ArgumentError("integers have no negative powers; cast to a float first")
 
 
-@elementwise("pow(x, y)", "number", _power_gradient, check=_no_negative_power)
+def products_of_power(node: Tensor) -> Tensor | None:
+    """x ** 1 = x, x ** 2 = square(x); floats to the powers 3 and 4 are products too"""
+    base, exponent = node.inputs
+    if not same_spec(node, base):
+        return None
+    if is_number(exponent, 1):
+        return base
+    wide = base.spec.dtype in ("float32", "float64")
+    power = next((n for n in (2, 3, 4) if is_number(exponent, n)), None)
+    if power is None or (power > 2 and not wide):
+        return None
+    squared = Tensor.derived(square.op, (base,), {}, node.spec, node)
+    if power == 2:
+        return squared
+    if power == 4:
+        return Tensor.derived(square.op, (squared,), {}, node.spec, node)
+    return Tensor.derived(multiply.op, (squared, base), {}, node.spec, node)
+
+
+@elementwise(
+    "pow(x, y)", "number", _power_gradient, check=_no_negative_power, laws=(products_of_power,)
+)
 def _power(x: Operand, y: Operand) -> Tensor:
     """`x` to the power `y`, with broadcasting."""
 

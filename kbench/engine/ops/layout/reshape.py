@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, ShapeError, shown
-from kbench.engine.core.spec import Spec, check_axes, check_axis, known_size, show
+from kbench.engine.core.spec import Spec, check_axis, known_size, show
 from kbench.engine.core.types import Attrs, Ints, Shape
 from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.batching import batched_alike, batched_along
@@ -92,8 +92,23 @@ def _reshape_batched(
     return make_node(RESHAPE, node, inputs[0], shape=(-1 if count is None else count, *shape))
 
 
+def merge_reshapes(node: Tensor) -> Tensor | None:
+    """reshape(reshape(x, a), b) = reshape(x, b), when x is known to fill a"""
+    source = node.inputs[0]
+    if source.op is not RESHAPE or len(node.inputs) > 1:
+        return None
+    if known_size(source.inputs[0].spec.shape) is None or known_size(source.spec.shape) is None:
+        return None
+    return Tensor.derived(RESHAPE, (source.inputs[0],), node.attrs, node.spec, node)
+
+
 RESHAPE: Op = view(
-    "reshape", _reshape_infer, _reshape_numpy, _reshape_gradient, batched=_reshape_batched
+    "reshape",
+    _reshape_infer,
+    _reshape_numpy,
+    _reshape_gradient,
+    batched=_reshape_batched,
+    laws=(merge_reshapes,),
 )
 
 
@@ -222,6 +237,19 @@ def _permute_batched(node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bo
     return make_node(PERMUTE, node, inputs[0], pattern=pattern)
 
 
+def merge_permutations(node: Tensor) -> Tensor | None:
+    """permute(permute(x, p), q) = permute(x, p[q]); the identical permutation = x"""
+    pattern, source = node.attrs["pattern"], node.inputs[0]
+    if source.op is PERMUTE:
+        pattern = tuple(source.attrs["pattern"][axis] for axis in pattern)
+        source = source.inputs[0]
+    elif pattern != tuple(range(node.ndim)):
+        return None
+    if pattern == tuple(range(node.ndim)):
+        return source
+    return Tensor.derived(PERMUTE, (source,), {"pattern": pattern}, node.spec, node)
+
+
 PERMUTE: Op = view(
     "permute",
     _permute_infer,
@@ -229,6 +257,7 @@ PERMUTE: Op = view(
     _permute_gradient,
     role=Role.PERMUTE,
     batched=_permute_batched,
+    laws=(merge_permutations,),
 )
 
 
@@ -350,36 +379,3 @@ def squeeze(x: Operand, axis: int) -> Tensor:
     """
     tensor = as_tensor(x)
     return apply(SQUEEZE, tensor, axis=check_axis(axis, tensor.ndim))
-
-
-# ------------------------------------------------------------------ reverse
-
-
-REVERSE: Op = view(
-    "reverse",
-    lambda x, *, axes: Spec(x.shape, x.dtype),
-    lambda x, *, axes: np.flip(x, axes),
-    lambda g, y, x, *, axes: (apply(REVERSE, g, axes=axes),),
-    batched=batched_along("axes"),
-)
-
-
-def reverse(x: Operand, axes: int | Sequence[int]) -> Tensor:
-    """The elements in reverse order along one or several axes.
-
-    Arguments:
-        x: any dtype, at least one axis.
-        axes: integer or list of integers; negative counts from the end.
-    Returns:
-        Tensor of the shape and dtype of `x`.
-    Raises:
-        ShapeError: no such axis. ArgumentError: no integers, or an axis named twice.
-    Gradient: to `x`.
-    Source: Keras 2.3 `backend.reverse`.
-
-    >>> K.eval(K.reverse(K.constant([1.0, 2.0, 3.0]), 0))
-    array([3., 2., 1.], dtype=float32)
-    """
-    tensor = as_tensor(x)
-    items = tuple(axes) if isinstance(axes, (list, tuple)) else (axes,)
-    return apply(REVERSE, tensor, axes=check_axes(items, tensor.ndim))

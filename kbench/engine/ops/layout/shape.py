@@ -10,20 +10,25 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbench.engine.core.csr import is_csr
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import INTEGERS, Spec, check_rank, integer, is_whole, known_size
 from kbench.engine.core.type_errors import entries_of
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.batching import batched_alike
-from kbench.engine.graph.convert import as_tensor, known_value
+from kbench.engine.graph.convert import as_tensor, runtime_value
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
+from kbench.engine.graph.traits import Role
 from kbench.engine.ops.elementwise.arithmetic import cast
 from kbench.engine.ops.layout.stack import stack
 
 # ------------------------------------------------------------------ identity
+
+
+def drop_identity(node: Tensor) -> Tensor:
+    """identity(x) = x"""
+    return node.inputs[0]
 
 
 def _identity_gradient(g: Tensor, y: Tensor, x: Tensor, *, stop: bool) -> tuple[Tensor | None, ...]:
@@ -40,6 +45,8 @@ IDENTITY = register(
         allocates=True,
         sparse=True,
         batched=batched_alike,
+        role=Role.IDENTITY,
+        laws=(drop_identity,),
     )
 )
 
@@ -267,10 +274,3 @@ def _checked_size(item: object, allow_free: bool, name: str) -> int:
     if number < (-1 if allow_free else 0):
         raise ShapeError(f"{name} must not hold negative sizes, got {shown(number)}")
     return number
-
-
-def runtime_value(array: np.ndarray) -> Spec:
-    """The Spec of a computed array, entries included where rules may need them."""
-    if is_csr(array):
-        return Spec(array.shape, array.dtype.name, sparse=True)
-    return Spec(array.shape, array.dtype.name, known_value(array))

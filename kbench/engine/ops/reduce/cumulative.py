@@ -17,7 +17,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.ops.layout.reshape import reverse
+from kbench.engine.ops.layout.reverse import reverse
 from kbench.engine.ops.reduce.summation import running
 
 MAX_SCALAR_RECURRENCES = 4

@@ -10,16 +10,25 @@ import numpy as np
 from kbench.engine.core import cancel
 from kbench.engine.core.spec import Spec, check_axes, checked_flag, reduced_shape
 from kbench.engine.core.types import Axes, Axis
-from kbench.engine.graph.apply import apply
+from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.batching import batched_along
+from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import reduction
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traits import Role
-from kbench.engine.ops.elementwise.arithmetic import cast, maximum, multiply, where
+from kbench.engine.ops.elementwise.arithmetic import (
+    add,
+    cast,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+    where,
+)
 from kbench.engine.ops.elementwise.compare import equal
-from kbench.engine.ops.elementwise.elementary import exp, sqrt, square
-from kbench.engine.ops.reduce.reduction import count, floating, spread, stored, sum
+from kbench.engine.ops.elementwise.elementary import exp, log, sqrt, square
+from kbench.engine.ops.reduce.reduction import count, floating, max, spread, stored, sum
 from kbench.engine.ops.reduce.summation import added
 
 Term = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -235,6 +244,22 @@ def _logsumexp_gradient(
     return (spread(g, x, axis) * share,)
 
 
+def _logsumexp_decomposed(node: Tensor, axes: Axes) -> Tensor:
+    """log(sum(exp(x - top))) + top"""
+    (x,) = node.inputs
+    most = as_tensor(np.finfo(node.spec.dtype).max, like=node.spec.dtype)
+    least = as_tensor(np.finfo(node.spec.dtype).min, like=node.spec.dtype)
+    top = make_node(max.op, node, x, axis=axes, keepdims=True)
+    top = make_node(minimum.op, node, top, most)  # no inf - inf
+    top = make_node(maximum.op, node, top, least)
+    share = make_node(exp.op, node, make_node(subtract.op, node, x, top))
+    whole = make_node(sum.op, node, share, axis=axes, keepdims=True)
+    result = make_node(add.op, node, make_node(log.op, node, whole), top)
+    if node.attrs["keepdims"]:
+        return result
+    return make_node(sum.op, node, result, axis=axes, keepdims=False)  # of one element each
+
+
 LOGSUMEXP = register(
     Op(
         "logsumexp",
@@ -244,6 +269,7 @@ LOGSUMEXP = register(
         _logsumexp_gradient,
         role=Role.FOLD,
         batched=batched_along("axis"),
+        decomposed=_logsumexp_decomposed,
     )
 )
 
