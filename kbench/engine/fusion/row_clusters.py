@@ -16,7 +16,7 @@ from kbench.engine.compiler.values import Value
 from kbench.engine.fusion.elementwise import MIN_LOOP_ELEMENTS, checks_values
 from kbench.engine.fusion.row_lower import ALIASES, down_fold, is_elementwise
 from kbench.engine.ops.elementwise.activation import SOFTMAX
-from kbench.engine.ops.loss.losses import PICK, PUT
+from kbench.engine.ops.loss.pick import PICK, PUT
 from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
 from kbench.engine.runtime import config
 

@@ -29,7 +29,7 @@ from kbench.engine.ops.elementwise.arithmetic import divide
 from kbench.engine.ops.elementwise.elementary import log
 from kbench.engine.ops.layout.reshape import EXPAND, RESHAPE, SQUEEZE
 from kbench.engine.ops.layout.shape import IDENTITY
-from kbench.engine.ops.loss.losses import PICK, PUT
+from kbench.engine.ops.loss.pick import PICK, PUT
 from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
 from kbench.engine.ops.reduce.reduction import BROADCAST
 

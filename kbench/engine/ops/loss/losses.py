@@ -7,7 +7,6 @@ import numpy as np
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import (
     INTEGERS,
-    Spec,
     check_axis,
     checked_flag,
     is_float,
@@ -17,7 +16,6 @@ from kbench.engine.core.spec import (
 )
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, constant_node, converted, tensors_of
-from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.elementwise.activation import sigmoid, softmax, softplus
 from kbench.engine.ops.elementwise.arithmetic import cast, clip, where
@@ -25,70 +23,12 @@ from kbench.engine.ops.elementwise.compare import equal, greater, less, logical_
 from kbench.engine.ops.elementwise.elementary import abs as absolute
 from kbench.engine.ops.elementwise.elementary import log, pow
 from kbench.engine.ops.layout.reshape import expand_dims, reshape_like
+from kbench.engine.ops.loss.pick import PICK
 from kbench.engine.ops.reduce.moments import logsumexp
 from kbench.engine.ops.reduce.reduction import sum as total
 from kbench.engine.runtime.config import epsilon, floatx
 
-# ------------------------------------------------------------------ one entry of each row
-
-
-def _pick_infer(x: Spec, indices: Spec, *, axis: int) -> Spec:
-    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
-    for ours, theirs in zip(rest, indices.shape, strict=True):
-        if None not in (ours, theirs) and ours != theirs:
-            raise ShapeError(f"output is {x}, which does not fit the classes {indices}")
-    return Spec(rest, x.dtype)
-
-
-def _checked(indices: np.ndarray, classes: int) -> np.ndarray:
-    wrong = (indices < 0) | (indices >= classes)
-    if wrong.any():
-        raise ArgumentError(
-            f"class {indices[wrong].flat[0]} is out of range for {classes} classes", operands=()
-        )
-    return indices
-
-
-def _pick_numpy(
-    out: np.ndarray | None, x: np.ndarray, indices: np.ndarray, *, axis: int
-) -> np.ndarray:
-    index = np.expand_dims(_checked(indices, x.shape[axis]), axis)
-    picked = np.take_along_axis(x, index, axis).squeeze(axis)
-    if out is None:
-        return picked
-    out[...] = picked
-    return out
-
-
-def _put_numpy(
-    out: np.ndarray | None, g: np.ndarray, indices: np.ndarray, x: np.ndarray, *, axis: int
-) -> np.ndarray:
-    if out is None:
-        out = np.empty(x.shape, g.dtype)
-    out[...] = 0
-    index = np.expand_dims(_checked(indices, x.shape[axis]), axis)
-    np.put_along_axis(out, index, np.expand_dims(g, axis), axis)
-    return out
-
-
-PICK = register(
-    Op(
-        "pick",
-        "structured",
-        _pick_infer,
-        _pick_numpy,
-        lambda g, y, x, indices, *, axis: (apply(PUT, g, indices, x, axis=axis), None),
-    )
-)
-PUT: Op = register(
-    Op(
-        "put",
-        "structured",
-        lambda g, indices, x, *, axis: Spec(x.shape, g.dtype),
-        _put_numpy,
-        lambda g, y, z, indices, x, *, axis: (apply(PICK, g, indices, axis=axis), None, None),
-    )
-)
+# ------------------------------------------------------------------ operands
 
 
 def _classes(target: Operand, name: str) -> Tensor:
@@ -97,9 +37,6 @@ def _classes(target: Operand, name: str) -> Tensor:
     if tensor.spec.dtype not in INTEGERS and not is_float(tensor.spec.dtype):
         raise DtypeError(f"{name} must be class numbers, got {tensor.spec}")
     return cast(tensor, "int64")
-
-
-# ------------------------------------------------------------------ operands
 
 
 def _pair(target: Operand, output: Operand) -> tuple[Tensor, Tensor]:

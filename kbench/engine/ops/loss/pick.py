@@ -1,0 +1,69 @@
+"""One entry of each row, by the number of its class, and what puts it back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kbench.engine.core.errors import ArgumentError, ShapeError
+from kbench.engine.core.spec import Spec
+from kbench.engine.graph.apply import apply
+from kbench.engine.graph.op import Op, register
+
+
+def _pick_infer(x: Spec, indices: Spec, *, axis: int) -> Spec:
+    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+    for ours, theirs in zip(rest, indices.shape, strict=True):
+        if None not in (ours, theirs) and ours != theirs:
+            raise ShapeError(f"output is {x}, which does not fit the classes {indices}")
+    return Spec(rest, x.dtype)
+
+
+def _checked(indices: np.ndarray, classes: int) -> np.ndarray:
+    wrong = (indices < 0) | (indices >= classes)
+    if wrong.any():
+        raise ArgumentError(
+            f"class {indices[wrong].flat[0]} is out of range for {classes} classes", operands=()
+        )
+    return indices
+
+
+def _pick_numpy(
+    out: np.ndarray | None, x: np.ndarray, indices: np.ndarray, *, axis: int
+) -> np.ndarray:
+    index = np.expand_dims(_checked(indices, x.shape[axis]), axis)
+    picked = np.take_along_axis(x, index, axis).squeeze(axis)
+    if out is None:
+        return picked
+    out[...] = picked
+    return out
+
+
+def _put_numpy(
+    out: np.ndarray | None, g: np.ndarray, indices: np.ndarray, x: np.ndarray, *, axis: int
+) -> np.ndarray:
+    if out is None:
+        out = np.empty(x.shape, g.dtype)
+    out[...] = 0
+    index = np.expand_dims(_checked(indices, x.shape[axis]), axis)
+    np.put_along_axis(out, index, np.expand_dims(g, axis), axis)
+    return out
+
+
+PICK = register(
+    Op(
+        "pick",
+        "structured",
+        _pick_infer,
+        _pick_numpy,
+        lambda g, y, x, indices, *, axis: (apply(PUT, g, indices, x, axis=axis), None),
+    )
+)
+PUT: Op = register(
+    Op(
+        "put",
+        "structured",
+        lambda g, indices, x, *, axis: Spec(x.shape, g.dtype),
+        _put_numpy,
+        lambda g, y, z, indices, x, *, axis: (apply(PICK, g, indices, axis=axis), None, None),
+    )
+)
