@@ -59,6 +59,11 @@ class Value:
             total *= size or 0
         return total
 
+    def plays(self, *roles: Role) -> bool:
+        """Whether it is computed by an op of such a role; not by one that would have been lowered
+        to it, had all shapes been known."""
+        return not self.source and self.op.lower is None and self.op.role in roles
+
     @property
     def is_impossible(self) -> bool:
         """Whether no array can have as many elements, not even a view that repeats them."""

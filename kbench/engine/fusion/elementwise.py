@@ -15,10 +15,7 @@ import numpy as np
 from kbench.engine.codegen.loop_program import Statement
 from kbench.engine.compiler.values import Value
 from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf, name_leaf
-from kbench.engine.ops.elementwise.arithmetic import FLOORDIV, MOD
-from kbench.engine.ops.elementwise.elementary import _power
-from kbench.engine.ops.layout.create import FULL
-from kbench.engine.ops.reduce.reduction import BROADCAST
+from kbench.engine.graph.traits import Role
 from kbench.engine.runtime import config
 
 MIN_LOOP_ELEMENTS = 16_384
@@ -102,7 +99,7 @@ def _only_stored(
 
 def checks_values(value: Value) -> bool:
     """Whether an op looks for values that it must refuse, such as a divisor of zero."""
-    return value.op in (FLOORDIV, MOD, _power.op) and value.spec.dtype[0] != "f"
+    return value.op.checks and value.spec.dtype[0] != "f"
 
 
 class _GroupSearch:
@@ -271,9 +268,9 @@ def expression_of(value: Value, operands: Sequence[Expr]) -> Expr:
 
 def resolve_input(value: Value, shape: tuple[int, ...], values: Sequence[Value]) -> GroupInput:
     """The input behind a broadcast view, as far as the loop can read it directly."""
-    if value.op is FULL and not value.source and not value.inputs:
+    if value.plays(Role.FILL) and not value.inputs:
         return GroupInput(-1, float(value.attrs["value"]), value.spec.dtype, (False,) * len(shape))
-    if value.op is BROADCAST and not value.source:
+    if value.plays(Role.REPEAT):
         axes = value.attrs["axis"]
         kept = tuple(1 if i in axes else size for i, size in enumerate(value.shape))
         source = values[value.inputs[0]]

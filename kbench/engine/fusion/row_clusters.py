@@ -14,10 +14,7 @@ from dataclasses import dataclass, field
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion.elementwise import MIN_LOOP_ELEMENTS, checks_values
-from kbench.engine.fusion.row_lower import ALIASES, down_fold, is_elementwise
-from kbench.engine.ops.elementwise.activation import SOFTMAX
-from kbench.engine.ops.loss.pick import PICK, PUT
-from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
+from kbench.engine.fusion.row_lower import ALIASES, down_fold, is_elementwise, spreads
 from kbench.engine.runtime import config
 
 ROW_FOLDS = ("sum", "mean", "prod", "max", "min")
@@ -59,12 +56,11 @@ def fold_key(value: Value, values: Sequence[Value]) -> tuple[Key, bool] | None:
     source = values[value.inputs[0]]
     if not source.static or source.size < max(2, config.min_elements(MIN_LONG_CLUSTER_ELEMENTS)):
         return None
-    if value.op in (SOFTMAX, PICK):
-        axes: tuple[int, ...] = (value.attrs["axis"],)
-    elif value.op in (LOGSUMEXP, VARIANCE) or value.op.kind == "reduction":
-        axes = value.attrs["axis"]
-    else:
+    form = value.op.rows
+    if value.op.kind != "reduction" and (form is None or not form.folds):
         return None
+    axis = value.attrs["axis"]
+    axes: tuple[int, ...] = axis if isinstance(axis, tuple) else (axis,)
     rank = len(source.shape)
     if axes and axes == tuple(range(rank - len(axes), rank)) and len(axes) < rank:
         fits = value.op.kind != "reduction" or value.op.fold in ROW_FOLDS
@@ -96,7 +92,7 @@ class ClusterSearch:
             for number in self._merged({self.home[i] for i in value.inputs if i in self.home}):
                 if self._fits(value, self.clusters[number]) and self._join(value, number):
                     break
-        elif value.op in ALIASES and value.inputs and value.inputs[0] in self.home:
+        elif value.plays(*ALIASES) and value.inputs and value.inputs[0] in self.home:
             cluster = self.clusters[self.home[value.inputs[0]]]
             if self._level(value, cluster.key) and value.guard == cluster.guard:
                 self.home[value.slot] = cluster.number
@@ -154,9 +150,9 @@ class ClusterSearch:
         if cluster.along == along:
             return True
         variance = any(
-            member.op is VARIANCE and member.attrs["axis"][0] == 0 for member in cluster.members
+            member.op.fold == "var" and member.attrs["axis"][0] == 0 for member in cluster.members
         )
-        down = value.op is VARIANCE and not along
+        down = value.op.fold == "var" and not along
         return (
             not (variance or down)
             and _product(cluster.key[0][cluster.key[1] :]) <= MAX_KEPT_COLUMNS
@@ -178,13 +174,13 @@ class ClusterSearch:
             return False
         if not cluster.along:
             return False
-        if value.op is PUT and (level != "full" or cluster.key[1] != len(value.shape) - 1):
+        if spreads(value) and (level != "full" or cluster.key[1] != len(value.shape) - 1):
             return False  # its columns are not those of the rows
         for slot in value.inputs:
             if self.home.get(slot) != cluster.number:
                 continue
             shape = self.values[slot].shape
-            if level == "full" and shape != cluster.key[0] and value.op is not PUT:
+            if level == "full" and shape != cluster.key[0] and not spreads(value):
                 padded = (1,) * (len(cluster.key[0]) - len(shape)) + shape
                 if padded != _kept(cluster.key):
                     return False
@@ -267,19 +263,23 @@ def is_profitable(cluster: Cluster, values: Sequence[Value]) -> bool:
     wide = [
         member for member in cluster.members if is_elementwise(member) and member.shape == shape
     ]
-    dear = any(fold.op in (SOFTMAX, LOGSUMEXP, VARIANCE) for fold in folds)
+    dear = any(_is_dear(fold) for fold in folds)
     return dear or len(folds) > 1 or bool(wide)
 
 
 def _is_profitable_alone(fold: Value, values: Sequence[Value]) -> bool:
     """A lone sum gains where columns are few, but for what is stored anyway as it is computed."""
-    if fold.op is VARIANCE:
+    if _is_dear(fold):
         return True
     source = values[fold.inputs[0]]
     if _product(source.shape[len(fold.attrs["axis"]) :]) > MAX_JOINED_COLUMNS:
         return False
     shared = is_elementwise(source) and len(set(source.users)) > 1
     return len(fold.attrs["axis"]) < len(source.shape) and not shared
+
+
+def _is_dear(fold: Value) -> bool:
+    return fold.op.rows is not None and fold.op.rows.dear
 
 
 def _product(sizes: Sequence[int]) -> int:

@@ -18,20 +18,13 @@ from kbench.engine.graph.expr.expression import (
     COLUMN,
     Expr,
     call,
-    cast,
     input_leaf,
     local_leaf,
     number_leaf,
 )
 from kbench.engine.graph.expr.scalars import Cost
-from kbench.engine.ops.elementwise.activation import SOFTMAX
-from kbench.engine.ops.elementwise.arithmetic import divide
-from kbench.engine.ops.elementwise.elementary import log
-from kbench.engine.ops.layout.reshape import EXPAND, RESHAPE, SQUEEZE
-from kbench.engine.ops.layout.shape import IDENTITY
-from kbench.engine.ops.loss.pick import PICK, PUT
-from kbench.engine.ops.reduce.moments import LOGSUMEXP, VARIANCE
-from kbench.engine.ops.reduce.reduction import BROADCAST
+from kbench.engine.graph.rows import RowForm, Shares
+from kbench.engine.graph.traits import Role
 
 MAX_NODES = 96
 """Nodes of a row program, which is compiled in one go."""
@@ -42,7 +35,8 @@ MAX_OUTPUTS = 8
 MAX_INLINE_DEPTH = 12
 """How far a value is computed within instead of being read."""
 
-ALIASES = (EXPAND, SQUEEZE, RESHAPE, BROADCAST, IDENTITY)
+ALIASES = (Role.RESHAPE, Role.REPEAT, Role.IDENTITY)
+"""What only gives the elements of another value, in another shape."""
 
 
 @dataclass
@@ -71,18 +65,21 @@ class RowGroup:
 def is_elementwise(value: Value) -> bool:
     """Whether each element of a value is made of those at the same place, or of the same row."""
     return value.op.expr is not None or (
-        value.op is PUT and not value.source and value.attrs["axis"] == len(value.shape) - 1
+        spreads(value) and not value.source and value.attrs["axis"] == len(value.shape) - 1
     )
+
+
+def spreads(value: Value) -> bool:
+    """Whether an op writes one value of each row somewhere among the columns."""
+    return value.op.rows is not None and not value.op.rows.folds
 
 
 def down_fold(value: Value) -> str:
     """How a fold goes down the columns; '' when it cannot."""
     if value.spec.dtype[0] != "f":
         return ""
-    if value.op is VARIANCE:
-        return "var"
-    fold = value.op.fold if value.op.kind == "reduction" else ""
-    return fold if fold in ("sum", "mean") else ""
+    fold = value.op.fold
+    return fold if fold in ("sum", "mean", "var") else ""
 
 
 class _NotLowerable(Exception):
@@ -106,7 +103,7 @@ class _RowLowering:
     others: dict[tuple[int, tuple[int, ...]], Expr] = field(default_factory=dict)
     places: set[int] = field(default_factory=set)  # slots that say a column for each row
     # What a softmax is made of.
-    shares: dict[Expr, row_simplify.Shares] = field(default_factory=dict)
+    shares: dict[Expr, Shares] = field(default_factory=dict)
     ones: dict[Expr, Expr] = field(default_factory=dict)  # sums of these, and of which
 
     # -------------------------------------------------------------- nodes
@@ -155,30 +152,24 @@ class _RowLowering:
 
     def fold(self, value: Value, x: Expr, dtype: str) -> Expr:
         """A fold of `x`, and what is made of it."""
-        if value.op is SOFTMAX:
-            top, grown, total = self.exponentials(x, dtype)
-            scale = self.node(number_leaf(1) / total, dtype)
-            shares = self.node(grown * scale, dtype)
-            self.shares[shares] = row_simplify.Shares(x, top, total, scale)
-            return shares
-        if value.op is LOGSUMEXP:
-            top, _, total = self.exponentials(x, dtype)
-            whole = top + call("log", total)
-            return self.node(call("where", call("isinf", top), top, whole), dtype)
-        if value.op is PICK:
-            place = self.operand(value.inputs[1], self.shape[: self.cut], 0)
-            self.places.add(value.inputs[1])
-            return self.node(x + place, dtype, "pick")
-        if value.attrs["axis"][0] == 0:
+        if down_fold(value) and value.attrs["axis"][0] == 0:
             return self.node(x, dtype, down=down_fold(value))
-        if value.op is VARIANCE:
-            squares = self.node(call("square", x - self.middle(x)), "float64")
-            return self.mean(squares, dtype)
+        if value.op.rows is not None:
+            return self.written(value.op.rows, value, x, 0)
         if value.op.fold == "mean":
             return self.mean(x, dtype)
         if value.op.fold == "sum":
             return row_simplify.sum_along(self, x, dtype)
         return self.node(x, dtype, value.op.fold or "")
+
+    def written(self, form: RowForm, value: Value, first: Expr, depth: int) -> Expr:
+        """What the form of an op makes of its first operand, and of a column for each row."""
+        operands = [first]
+        if form.picks:
+            place = value.inputs[1]
+            operands.append(self.operand(place, self.shape[: self.cut], depth))
+            self.places.add(place)
+        return form.write(self, value.spec.dtype, *operands)
 
     def mean(self, x: Expr, dtype: str) -> Expr:
         """The mean of a row, which is added up and divided in float64."""
@@ -197,18 +188,15 @@ class _RowLowering:
     def statement(self, value: Value, depth: int) -> Expr:
         """An elementwise value, computed as its own op does, so that every tier rounds alike."""
         dtype = value.spec.dtype
-        if value.op is PUT:
-            rows = self.shape[: self.cut]
-            g, place = (self.operand(slot, rows, depth) for slot in value.inputs[:2])
-            self.places.add(value.inputs[1])
-            chosen = call("equal", COLUMN, place)
-            return self.node(call("where", chosen, g, cast(number_leaf(0), dtype)), dtype)
+        if value.op.rows is not None:
+            g = self.operand(value.inputs[0], self.shape[: self.cut], depth)
+            return self.written(value.op.rows, value, g, depth)
         operands = [self.operand(slot, value.shape, depth) for slot in value.inputs]
-        if value.op is divide.op and value.shape == self.shape:
+        if value.op.computes("divide") and value.shape == self.shape:
             known = row_simplify.quotient(self, operands[0], operands[1], dtype)
             if known is not None:
                 return known
-        if value.op is log.op:
+        if value.op.computes("log"):
             known = row_simplify.logarithm(self, operands[0], dtype)
             if known is not None:
                 return known
@@ -258,7 +246,7 @@ class _RowLowering:
         return self.others[slot, shape]
 
     def _make_operand(self, value: Value, shape: tuple[int, ...], depth: int) -> Expr:
-        if value.op in ALIASES and not value.source and self._leads_inside(value):
+        if value.plays(*ALIASES) and self._leads_inside(value):
             return self.operand(value.inputs[0], shape, depth)
         if self._is_computed(value, depth):
             return self.statement(value, depth + 1)
@@ -270,7 +258,7 @@ class _RowLowering:
         source = value.inputs[0]
         while source not in self.inside:
             read = self.values[source]
-            if read.source or read.op not in ALIASES:
+            if not read.plays(*ALIASES):
                 return False
             source = read.inputs[0]
         return True

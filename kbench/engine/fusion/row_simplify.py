@@ -7,35 +7,11 @@ sweep over the row, or an exponential or logarithm of each element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 from kbench.engine.graph.expr.expression import Expr, call
+from kbench.engine.graph.rows import RowBuilder
 
 _WIDE = ("float32", "float64")
 """Dtypes for which the laws hold up to their rounding; float16 rounds every step."""
-
-
-@dataclass(frozen=True)
-class Shares:
-    """What the softmax of a row is made of: leaves of the program."""
-
-    x: Expr
-    top: Expr
-    total: Expr
-    scale: Expr
-
-
-class RowBuilder(Protocol):
-    """What the laws need of whoever builds a row program."""
-
-    shares: dict[Expr, Shares]
-    ones: dict[Expr, Expr]
-
-    def node(self, expr: Expr, dtype: str, along: str = "", down: str = "") -> Expr: ...
-    def expression(self, leaf: Expr) -> Expr | None: ...
-    def is_positive(self, leaf: Expr) -> bool: ...
-    def varies(self, leaf: Expr) -> bool: ...
 
 
 def sum_along(builder: RowBuilder, x: Expr, dtype: str) -> Expr:

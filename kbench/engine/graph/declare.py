@@ -119,7 +119,8 @@ def elementwise(
             return Spec(shape, result, _elementwise_value(op, specs) if known else None)
 
         name, count = function.__name__.lstrip("_"), len(names)
-        op = register(Op(name, "elementwise", infer, run, gradient, tree, names=names, laws=laws))
+        traits: dict[str, Any] = {"laws": laws, "checks": check is not None}
+        op = register(Op(name, "elementwise", infer, run, gradient, tree, names=names, **traits))
 
         @functools.wraps(function)
         def public(*operands: Operand, **keywords: Operand) -> Tensor:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeAlias
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs, Axes
 from kbench.engine.graph.expr.expression import Expr, name_leaf
+from kbench.engine.graph.rows import RowForm
 from kbench.engine.graph.traits import PermutedAttrs, Role
 
 Gradient = Callable[..., tuple[object, ...]]
@@ -53,7 +54,8 @@ class Op:
     for all entries of a sequence at once, see `graph/batching.py`. `laws` are tried on its nodes,
     see `graph/laws.py`; `stands_for` is such a law of other nodes, which gives one of this op.
     `decomposed(node, axes)` gives it made of folds over these axes and elementwise work. `joint`
-    is an operation of several results, and which of them this op is.
+    is an operation of several results, and which of them this op is. `rows` says how it is
+    written in a row program. With `checks` its NumPy form refuses some values of integers.
     """
 
     name: str
@@ -80,6 +82,8 @@ class Op:
     stands_for: Callable[..., Any] | None = None
     decomposed: Callable[..., Any] | None = None
     joint: tuple[Op, int] | None = None
+    rows: RowForm | None = None
+    checks: bool = False
 
     def __repr__(self) -> str:
         return f"<op {self.name!r} {self.kind}>"

@@ -39,6 +39,8 @@ class Role(Enum):
     """It sums over the axes along which the second operand was repeated."""
     REPEAT = auto()
     """It repeats the first operand along `axis`."""
+    RESHAPE = auto()
+    """It gives the elements of the first operand, in their order, in another shape."""
 
 
 def axis_permuted(attrs: Attrs, pattern: Pattern) -> Attrs:

@@ -13,7 +13,9 @@ from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor, converted, to_array
 from kbench.engine.graph.declare import elementwise
+from kbench.engine.graph.expr.expression import Expr, number_leaf
 from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.rows import RowBuilder, RowForm, Shares
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.elementwise.arithmetic import clip, divide, minimum, subtract, where
 from kbench.engine.ops.elementwise.compare import logical_and
@@ -269,6 +271,14 @@ def _softmax_decomposed(node: Tensor, axes: Axes) -> Tensor:
     )
 
 
+def _softmax_written(rows: RowBuilder, dtype: str, x: Expr) -> Expr:
+    top, grown, whole = rows.exponentials(x, dtype)
+    scale = rows.node(number_leaf(1) / whole, dtype)
+    shares = rows.node(grown * scale, dtype)
+    rows.shares[shares] = Shares(x, top, whole, scale)
+    return shares
+
+
 SOFTMAX = register(
     Op(
         "softmax",
@@ -278,6 +288,7 @@ SOFTMAX = register(
         _softmax_gradient,
         batched=batched_along("axis"),
         decomposed=_softmax_decomposed,
+        rows=RowForm(_softmax_written, dear=True),
     )
 )
 

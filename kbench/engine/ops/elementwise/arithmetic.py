@@ -193,7 +193,7 @@ def _integer_division(
     names = ("x", "y")
     expr = parse(text, names)
     run = _no_zero_division(allocating(expr, names, boolean=False))
-    return register(Op(name, "elementwise", infer, run, gradient, expr, names=names))
+    return register(Op(name, "elementwise", infer, run, gradient, expr, names=names, checks=True))
 
 
 def _no_slopes(g: Tensor, y_: Tensor, x: Tensor, y: Tensor) -> tuple[None, None]:

@@ -107,6 +107,7 @@ RESHAPE: Op = view(
     _reshape_infer,
     _reshape_numpy,
     _reshape_gradient,
+    role=Role.RESHAPE,
     batched=_reshape_batched,
     laws=(merge_reshapes,),
 )
@@ -154,6 +155,7 @@ RESHAPE_LIKE = register(
         lambda g, y, z, x: (reshape_like(g, z), None),
         lower=_like_lower,
         allocates=True,
+        role=Role.RESHAPE,
         batched=batched_alike,
     )
 )
@@ -315,6 +317,7 @@ EXPAND = view(
     _expand_infer,
     lambda x, *, axis: np.expand_dims(x, axis),
     lambda g, y, x, *, axis: (squeeze(g, axis),),
+    role=Role.RESHAPE,
     batched=batched_along("axis"),
 )
 
@@ -357,6 +360,7 @@ SQUEEZE = view(
     _squeeze_infer,
     lambda x, *, axis: np.squeeze(x, axis),
     lambda g, y, x, *, axis: (expand_dims(g, axis),),
+    role=Role.RESHAPE,
     batched=batched_along("axis"),
 )
 

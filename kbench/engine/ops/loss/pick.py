@@ -7,7 +7,9 @@ import numpy as np
 from kbench.engine.core.errors import ArgumentError, ShapeError
 from kbench.engine.core.spec import Spec
 from kbench.engine.graph.apply import apply
+from kbench.engine.graph.expr.expression import COLUMN, Expr, call, cast, number_leaf
 from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.rows import RowBuilder, RowForm
 
 
 def _pick_infer(x: Spec, indices: Spec, *, axis: int) -> Spec:
@@ -49,6 +51,15 @@ def _put_numpy(
     return out
 
 
+def _pick_written(rows: RowBuilder, dtype: str, x: Expr, place: Expr) -> Expr:
+    return rows.node(x + place, dtype, "pick")
+
+
+def _put_written(rows: RowBuilder, dtype: str, g: Expr, place: Expr) -> Expr:
+    chosen = call("equal", COLUMN, place)
+    return rows.node(call("where", chosen, g, cast(number_leaf(0), dtype)), dtype)
+
+
 PICK = register(
     Op(
         "pick",
@@ -56,6 +67,7 @@ PICK = register(
         _pick_infer,
         _pick_numpy,
         lambda g, y, x, indices, *, axis: (apply(PUT, g, indices, x, axis=axis), None),
+        rows=RowForm(_pick_written, picks=True),
     )
 )
 PUT: Op = register(
@@ -65,5 +77,6 @@ PUT: Op = register(
         lambda g, indices, x, *, axis: Spec(x.shape, g.dtype),
         _put_numpy,
         lambda g, y, z, indices, x, *, axis: (apply(PICK, g, indices, axis=axis), None, None),
+        rows=RowForm(_put_written, folds=False, picks=True),
     )
 )

@@ -14,7 +14,9 @@ from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import reduction
+from kbench.engine.graph.expr.expression import Expr, call
 from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.rows import RowBuilder, RowForm
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traits import Role
 from kbench.engine.ops.elementwise.arithmetic import (
@@ -161,6 +163,11 @@ def _variance_gradient(
     return (found if wide is x else cast(found, x.spec.dtype),)
 
 
+def _variance_written(rows: RowBuilder, dtype: str, x: Expr) -> Expr:
+    squares = rows.node(call("square", x - rows.middle(x)), "float64")
+    return rows.mean(squares, dtype)
+
+
 VARIANCE = register(
     Op(
         "var",
@@ -168,7 +175,9 @@ VARIANCE = register(
         lambda x, *, axis, keepdims, dtype: Spec(reduced_shape(x.shape, axis, keepdims), dtype),
         _variance_numpy,
         _variance_gradient,
+        fold="var",
         role=Role.FOLD,
+        rows=RowForm(_variance_written, dear=True),
     )
 )
 
@@ -260,6 +269,12 @@ def _logsumexp_decomposed(node: Tensor, axes: Axes) -> Tensor:
     return make_node(sum.op, node, result, axis=axes, keepdims=False)  # of one element each
 
 
+def _logsumexp_written(rows: RowBuilder, dtype: str, x: Expr) -> Expr:
+    top, _, total = rows.exponentials(x, dtype)
+    whole = top + call("log", total)
+    return rows.node(call("where", call("isinf", top), top, whole), dtype)
+
+
 LOGSUMEXP = register(
     Op(
         "logsumexp",
@@ -270,6 +285,7 @@ LOGSUMEXP = register(
         role=Role.FOLD,
         batched=batched_along("axis"),
         decomposed=_logsumexp_decomposed,
+        rows=RowForm(_logsumexp_written, dear=True),
     )
 )
 
