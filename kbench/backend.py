@@ -117,7 +117,8 @@ from kbench.engine.ops.elementwise.elementary import (
 )
 from kbench.engine.ops.layout.concatenate import concatenate
 from kbench.engine.ops.layout.create import arange, eye, one_hot, ones, ones_like, zeros, zeros_like
-from kbench.engine.ops.layout.indexing import gather, slice
+from kbench.engine.ops.layout.gather import gather
+from kbench.engine.ops.layout.indexing import slice
 from kbench.engine.ops.layout.padding import (
     spatial_2d_padding,
     spatial_3d_padding,

@@ -14,7 +14,7 @@ from kbench import backend as K
 from kbench.engine.core import cancel
 from kbench.engine.graph.op import REGISTRY
 from kbench.engine.kernels.data import gather, scatter_add
-from kbench.engine.ops.layout import indexing
+from kbench.engine.ops.layout import gather as rows_by_index
 
 __all__ = ["compiled_at_once"]
 
@@ -110,7 +110,7 @@ def test_rows_named_often_are_rounded_once(dtype: str, width: int, threads: int)
         np.testing.assert_array_equal(found[often], exact[often].astype(dtype))
         np.testing.assert_allclose(found, exact.astype(dtype), 1e-3, 1e-3)
         table = np.zeros((rows, width), dtype)
-        np.testing.assert_array_equal(found, indexing._scatter_numpy(None, g, indices, table))
+        np.testing.assert_array_equal(found, rows_by_index._scatter_numpy(None, g, indices, table))
 
 
 @pytest.mark.parametrize("tier", ["off", "wait"])
@@ -253,7 +253,7 @@ def test_a_stop_is_honoured(name: str) -> None:
 
 @pytest.mark.parametrize("part", [1, 5, 100])
 def test_numpy_moves_rows_in_parts(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(indexing, "CELLS_PER_CANCEL_CHECK", part)
+    monkeypatch.setattr(rows_by_index, "CELLS_PER_CANCEL_CHECK", part)
     random = np.random.default_rng(part)
     x = random.integers(-5, 6, (7, 2, 3)).astype("float16")
     rows = random.integers(0, 7, (4, 5))
