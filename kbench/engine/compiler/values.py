@@ -59,10 +59,11 @@ class Value:
             total *= size or 0
         return total
 
-    def plays(self, *roles: Role) -> bool:
-        """Whether it is computed by an op of such a role; not by one that would have been lowered
-        to it, had all shapes been known."""
-        return not self.source and self.op.lower is None and self.op.role in roles
+    @property
+    def role(self) -> Role | None:
+        """What the op is that computes it; None if its shapes were not known, and it is not lowered
+        to one that has the role."""
+        return None if self.source or self.op.lower is not None else self.op.role
 
     @property
     def is_impossible(self) -> bool:

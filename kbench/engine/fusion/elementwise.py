@@ -268,9 +268,9 @@ def expression_of(value: Value, operands: Sequence[Expr]) -> Expr:
 
 def resolve_input(value: Value, shape: tuple[int, ...], values: Sequence[Value]) -> GroupInput:
     """The input behind a broadcast view, as far as the loop can read it directly."""
-    if value.plays(Role.FILL) and not value.inputs:
+    if value.role is Role.FILL and not value.inputs:
         return GroupInput(-1, float(value.attrs["value"]), value.spec.dtype, (False,) * len(shape))
-    if value.plays(Role.REPEAT):
+    if value.role is Role.REPEAT:
         axes = value.attrs["axis"]
         kept = tuple(1 if i in axes else size for i, size in enumerate(value.shape))
         source = values[value.inputs[0]]

@@ -92,7 +92,7 @@ class ClusterSearch:
             for number in self._merged({self.home[i] for i in value.inputs if i in self.home}):
                 if self._fits(value, self.clusters[number]) and self._join(value, number):
                     break
-        elif value.plays(*ALIASES) and value.inputs and value.inputs[0] in self.home:
+        elif value.role in ALIASES and value.inputs and value.inputs[0] in self.home:
             cluster = self.clusters[self.home[value.inputs[0]]]
             if self._level(value, cluster.key) and value.guard == cluster.guard:
                 self.home[value.slot] = cluster.number

@@ -246,7 +246,7 @@ class _RowLowering:
         return self.others[slot, shape]
 
     def _make_operand(self, value: Value, shape: tuple[int, ...], depth: int) -> Expr:
-        if value.plays(*ALIASES) and self._leads_inside(value):
+        if value.role in ALIASES and self._leads_inside(value):
             return self.operand(value.inputs[0], shape, depth)
         if self._is_computed(value, depth):
             return self.statement(value, depth + 1)
@@ -258,7 +258,7 @@ class _RowLowering:
         source = value.inputs[0]
         while source not in self.inside:
             read = self.values[source]
-            if not read.plays(*ALIASES):
+            if read.role not in ALIASES:
                 return False
             source = read.inputs[0]
         return True

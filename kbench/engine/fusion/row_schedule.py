@@ -71,7 +71,7 @@ def compared_values(values: Sequence[Value], needed: Sequence[bool]) -> frozense
 def _behind(slot: int, values: Sequence[Value]) -> Value:
     """The value of which this one is only another shape."""
     value = values[slot]
-    while value.plays(*ALIASES):
+    while value.role in ALIASES:
         value = values[value.inputs[0]]
     return value
 
@@ -129,7 +129,7 @@ def _through(
     todo = [*value.inputs, *(slot for slot, _ in value.guard)]
     while todo:
         slot = todo.pop()
-        if inside is not None and search.home.get(slot) == inside and values[slot].plays(*ALIASES):
+        if inside is not None and search.home.get(slot) == inside and values[slot].role in ALIASES:
             todo.extend(values[slot].inputs)
         else:
             found.append(slot)

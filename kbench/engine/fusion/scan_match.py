@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -19,17 +18,9 @@ from kbench.engine.core.types import Array, Ints
 from kbench.engine.fusion.elementwise import checks_values
 from kbench.engine.fusion.scan_ir import NodeTable, ScanNode, ScanSource, ScanValue, Segments
 from kbench.engine.graph.expr.expression import name_leaf
-from kbench.engine.graph.op import Op
-from kbench.engine.ops.layout.concatenate import CONCATENATE, WINDOW
-from kbench.engine.ops.layout.create import FULL
-from kbench.engine.ops.layout.indexing import GETITEM, PLACE
-from kbench.engine.ops.layout.reshape import EXPAND, PERMUTE, RESHAPE, RESHAPE_LIKE, SQUEEZE
-from kbench.engine.ops.linear.matmul import DOT
-from kbench.engine.ops.reduce.reduction import BROADCAST
+from kbench.engine.graph.traits import Role
 
 Rearrange = Callable[[Array], Array]
-
-RESHAPES = (EXPAND, SQUEEZE, RESHAPE, RESHAPE_LIKE)
 
 
 class NotCompilable(Exception):
@@ -151,7 +142,7 @@ class _BodyMatcher:
             if value.constant.size == 1:
                 return self._number(value.constant.item(), value)
             return BodyInput("fixed", value.slot, shape, dtype)
-        if value.op is FULL and not value.inputs:
+        if value.role is Role.FILL and not value.inputs:
             return self._number(value.attrs["value"], value)
         if value.source:
             raise NotCompilable(f"{value.source} within the step")
@@ -187,10 +178,8 @@ class _BodyMatcher:
             raise NotCompilable("float16 is rounded after each operation")
         if value.op.expr is not None and not checks_values(value):
             segments = self._elementwise(value)
-        elif value.op is DOT:
-            segments = self._product(value)
         else:
-            rule = _RULES.get(value.op)
+            rule = _RULES.get(value.role)
             if rule is None:
                 raise NotCompilable(f"no rule for {value.op.name}")
             segments = rule(self, value)
@@ -204,8 +193,10 @@ class _BodyMatcher:
         width = self.layout.columns(value.shape)
         return self.nodes.elementwise(expr, names, operands, width, value.spec.dtype)
 
-    def _product(self, value: Value) -> Segments:
+    def product(self, value: Value) -> Segments:
         """Rows times a fixed matrix."""
+        if value.attrs.get("batch") != 0:
+            raise NotCompilable(f"no rule for {value.op.name}")
         matrix = self.known[value.inputs[1]]
         left = self.columns(value.inputs[0])
         over, other = value.attrs["axes"]
@@ -231,34 +222,25 @@ class _BodyMatcher:
             raise NotCompilable("parts of values without rows")
         return len(shape) - 1
 
-    def _window(self, value: Value, shape: Ints) -> tuple[int, int]:
-        """Start and size along the columns of what an index picks; NotCompilable for others."""
+    def _columns_taken(self, value: Value, shape: Ints) -> tuple[int, int]:
+        """Start and size along the columns of what an op takes or fills of a shape."""
         axis = self._last_axis(shape)
-        entries = value.attrs["items"]
-        plain = all(entry[0] in ("slice", "block") for entry in entries)
-        if len(value.inputs) > 1 and value.op is GETITEM or not plain or len(entries) != len(shape):
+        extents = None if value.op.extents is None else value.op.extents(value.attrs, shape)
+        if extents is None:
             raise NotCompilable("an index other than a part of the columns")
-        for place, entry in enumerate(entries):
-            start, size = _extent(entry, shape[place])
-            if place != axis and (start, size) != (0, shape[place]):
-                raise NotCompilable("a part of the rows")
-        return _extent(entries[axis], shape[axis])
-
-    def getitem(self, value: Value) -> Segments:
-        x = self.columns(value.inputs[0])
-        start, size = self._window(value, x.shape)
-        return self.nodes.cut(x.segments, start, size)
-
-    def window(self, value: Value) -> Segments:
-        x = self.columns(value.inputs[0])
-        if value.attrs["axis"] != self._last_axis(x.shape):
+        if any(extents[i] != (0, size) for i, size in enumerate(shape) if i != axis):
             raise NotCompilable("a part of the rows")
-        return self.nodes.cut(x.segments, value.attrs["start"], value.attrs["size"])
+        return extents[axis]
+
+    def part(self, value: Value) -> Segments:
+        x = self.columns(value.inputs[0])
+        start, size = self._columns_taken(value, x.shape)
+        return self.nodes.cut(x.segments, start, size)
 
     def place(self, value: Value) -> Segments:
         """Columns with zeros around them."""
         g = self.columns(value.inputs[0])
-        start, size = self._window(value, value.shape)
+        start, size = self._columns_taken(value, value.shape)
         zero = self.nodes.number(0, value.spec.dtype)
         rest = value.shape[-1] - start - size
         sides = ((start, zero),), ((rest, zero),)
@@ -284,13 +266,13 @@ class _BodyMatcher:
         return x.segments
 
 
-_RULES: dict[Op, Callable[[_BodyMatcher, Value], Segments]] = {
-    GETITEM: _BodyMatcher.getitem,
-    WINDOW: _BodyMatcher.window,
-    PLACE: _BodyMatcher.place,
-    CONCATENATE: _BodyMatcher.concatenate,
-    BROADCAST: _BodyMatcher.broadcast,
-    **dict.fromkeys(RESHAPES, _BodyMatcher.reshape),
+_RULES: dict[Role | None, Callable[[_BodyMatcher, Value], Segments]] = {
+    Role.PART: _BodyMatcher.part,
+    Role.PLACE: _BodyMatcher.place,
+    Role.JOIN: _BodyMatcher.concatenate,
+    Role.REPEAT: _BodyMatcher.broadcast,
+    Role.RESHAPE: _BodyMatcher.reshape,
+    Role.PRODUCT: _BodyMatcher.product,
 }
 
 
@@ -298,24 +280,12 @@ def _rows(shape: Ints) -> int:
     return shape[0] if len(shape) == 2 else 1
 
 
-def _extent(entry: tuple[Any, ...], size: int) -> tuple[int, int]:
-    """Start and number of what a slice or block picks."""
-    if any(isinstance(part, tuple) for part in entry):
-        raise NotCompilable("an index that is computed")
-    if entry[0] == "block":
-        return entry[1], size - entry[1] if entry[2] == -1 else entry[2]
-    picked = range(*slice(*entry[1:]).indices(size))
-    if picked.step != 1 or not len(picked):
-        raise NotCompilable("an index with a step")
-    return picked.start, len(picked)
-
-
 def _rearrangement(value: Value) -> Rearrange | None:
     """How a view of one entry is taken of all entries at once."""
-    if value.op in RESHAPES:
+    if value.role is Role.RESHAPE:
         shape = value.shape
         return lambda stack: stack.reshape(len(stack), *shape)
-    if value.op is PERMUTE:
+    if value.role is Role.PERMUTE:
         order = (0, *(axis + 1 for axis in value.attrs["pattern"]))
         return lambda stack: stack.transpose(order)
     return None

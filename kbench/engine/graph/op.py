@@ -14,7 +14,7 @@ from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs, Axes
 from kbench.engine.graph.expr.expression import Expr, name_leaf
 from kbench.engine.graph.rows import RowForm
-from kbench.engine.graph.traits import PermutedAttrs, Role
+from kbench.engine.graph.traits import ExtentsOf, PermutedAttrs, Role
 
 Gradient = Callable[..., tuple[object, ...]]
 """A rule of gradients: gives a tensor, or None where nothing flows, for each input."""
@@ -50,8 +50,9 @@ class Op:
 
     The rest are traits, by which passes know what they may do with an op, see `graph/traits.py`.
     `role` says what it is to them. `permuted(attrs, pattern)` gives the attributes with which it
-    does on arrays what it does on permutations of them. `batched(node, inputs, mapped)` gives it
-    for all entries of a sequence at once, see `graph/batching.py`. `laws` are tried on its nodes,
+    does on arrays what it does on permutations of them; `extents(attrs, shape)` the part of a shape
+    that it takes or fills. `batched(node, inputs, mapped)` gives it for all entries of a sequence
+    at once, see `graph/batching.py`. `laws` are tried on its nodes,
     see `graph/laws.py`; `stands_for` is such a law of other nodes, which gives one of this op.
     `decomposed(node, axes)` gives it made of folds over these axes and elementwise work. `joint`
     is an operation of several results, and which of them this op is. `rows` says how it is
@@ -77,6 +78,7 @@ class Op:
     takes_epilogue: bool = False
     role: Role | None = None
     permuted: PermutedAttrs | None = None
+    extents: ExtentsOf | None = None
     batched: Callable[..., Any] | None = None
     laws: tuple[Callable[..., Any], ...] = ()
     stands_for: Callable[..., Any] | None = None

@@ -6,16 +6,20 @@ the words for them, and the rules that several operations share.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
-from kbench.engine.core.types import Attrs
+from kbench.engine.core.types import Attrs, Ints
 
+Extents = Sequence[tuple[int, int]]
+"""Of each axis, in order, the first entry that is taken and the number of them."""
 Pattern = tuple[int, ...]
 """An order of axes: axis i of the result is axis `pattern[i]`."""
 PermutedAttrs = Callable[[Attrs, Pattern], Attrs | None]
 """Gives the attributes with which an operation on permuted arrays works on the arrays themselves;
 None where there are none."""
+ExtentsOf = Callable[[Attrs, Ints], Extents | None]
+"""Gives the part of a shape that attributes choose; None where it is no block of neighbours."""
 
 
 class Role(Enum):
@@ -31,8 +35,14 @@ class Role(Enum):
     """It makes one number of those along `axis`, in whatever order they come, as reductions do."""
     IDENTITY = auto()
     """It gives its operand."""
+    JOIN = auto()
+    """It gives its operands behind each other along `axis`."""
+    PART = auto()
+    """It gives a part of its first operand, which `extents` tells."""
     PERMUTE = auto()
     """It gives the axes in the order `pattern`."""
+    PLACE = auto()
+    """It gives its first operand where `extents` tells, and zeros around it."""
     PRODUCT = auto()
     """It sums products of two operands: of matrices, of batches of them."""
     REDUCE_LIKE = auto()

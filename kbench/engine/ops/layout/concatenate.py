@@ -8,13 +8,13 @@ import numpy as np
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec, check_axis, show
-from kbench.engine.core.types import Attrs
+from kbench.engine.core.types import Attrs, Ints
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import axis_permuted
+from kbench.engine.graph.traits import Extents, Role, axis_permuted
 from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.stack import operands_of
 from kbench.engine.ops.sparse.sparse_ops import concatenate_sparse, to_dense
@@ -98,6 +98,7 @@ CONCATENATE = structured(
     _concatenate_numpy,
     _concatenate_gradient,
     kernel=copy_kernel(_concatenate_infer, _concatenate_by_copies),
+    role=Role.JOIN,
     permuted=axis_permuted,
     batched=batched_along("axis"),
 )
@@ -114,6 +115,14 @@ PART = register(
         batched=batched_along("axis"),
     )
 )
+
+
+def _window_extents(attrs: Attrs, shape: Ints) -> Extents:
+    found = [(0, size) for size in shape]
+    found[attrs["axis"]] = (attrs["start"], attrs["size"])
+    return found
+
+
 WINDOW = register(
     Op(
         "window",
@@ -124,6 +133,8 @@ WINDOW = register(
         lambda out, g, *, axis, start, size: _window(g, axis, start, size),
         None,
         allocates=True,
+        role=Role.PART,
+        extents=_window_extents,
     )
 )
 

@@ -10,11 +10,13 @@ import numpy as np
 
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import INTEGERS, Spec, integer
+from kbench.engine.core.types import Attrs, Ints
 from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.batching import BatchingRule
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured, view
 from kbench.engine.graph.tensor import Operand, Tensor, operator
+from kbench.engine.graph.traits import Extents, Role
 from kbench.engine.kernels.data import strided_copy
 from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.shape import shape_operand
@@ -210,11 +212,27 @@ def _place_by_copies(
     copy(out[_index(items, indices)], g)
 
 
+def _extents(attrs: Attrs, shape: Ints) -> Extents | None:
+    """The block that an index takes; None for other than slices in steps of 1, and known ones."""
+    items: tuple[Item, ...] = attrs["items"]
+    if len(items) != len(shape):
+        return None
+    found = []
+    for item, size in zip(items, shape, strict=True):
+        if item[0] not in ("slice", "block") or any(isinstance(part, tuple) for part in item):
+            return None
+        taken = range(size)[_as_slice(*_numbers((item,), ())[0])]
+        if taken.step != 1 or not len(taken):
+            return None
+        found.append((taken.start, len(taken)))
+    return found
+
+
 def _batched(own: int) -> BatchingRule:
     """The rule for an index, of which the first `own` operands are batched."""
 
     def rule(node: Tensor, inputs: Sequence[Tensor], mapped: Sequence[bool]) -> Tensor | None:
-        if not builtins.all(mapped[:own]) or builtins.any(mapped[own:]):
+        if not all(mapped[:own]) or any(mapped[own:]):
             return None
         items = (("slice", None, None, None), *node.attrs["items"])
         return make_node(node.op, node, *inputs, items=items)
@@ -222,7 +240,15 @@ def _batched(own: int) -> BatchingRule:
     return rule
 
 
-GETITEM = view("getitem", _getitem_infer, _getitem_numpy, _getitem_gradient, batched=_batched(1))
+GETITEM = view(
+    "getitem",
+    _getitem_infer,
+    _getitem_numpy,
+    _getitem_gradient,
+    role=Role.PART,
+    extents=_extents,
+    batched=_batched(1),
+)
 PLACE = structured(
     "place",
     _place_infer,
@@ -232,6 +258,8 @@ PLACE = structured(
     ),
     shapes=(1,),
     kernel=copy_kernel(_place_infer, _place_by_copies),
+    role=Role.PLACE,
+    extents=_extents,
     batched=_batched(2),
 )
 
