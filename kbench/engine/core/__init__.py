@@ -1,4 +1,5 @@
-"""The ground: errors, shapes and dtypes, cancelling, forks, sparse arrays, Python's parser.
+"""The ground: errors, shapes and dtypes, cancelling, forks, sparse arrays, sums,
+Python's parser.
 
 Imports nothing of the engine but itself. Main entries: `errors.KbenchError`, `spec.Spec`,
 `cancel.check`.

@@ -15,6 +15,7 @@ import numpy as np
 from kbench.engine.codegen import loop_kernel
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel, exact_folds
+from kbench.engine.core.summation import added
 from kbench.engine.execute.steps.base import (
     Buffers,
     Registers,
@@ -26,7 +27,6 @@ from kbench.engine.execute.steps.base import (
 from kbench.engine.execute.steps.numpy_blocks import BlockedForm
 from kbench.engine.fusion.elementwise import Group, collapse, number_array
 from kbench.engine.jit.launch import Launch
-from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
 
 SLAB_ELEMENTS = 1 << 22

@@ -12,6 +12,7 @@ import numpy as np
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec
+from kbench.engine.core.summation import added
 from kbench.engine.core.types import CancelCheck, Ints, KernelCall, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.tensor import Operand, Tensor
@@ -35,7 +36,6 @@ from kbench.engine.ops.conv.windows import (
     layout_of,
     to_channels_last,
 )
-from kbench.engine.ops.reduce.summation import added
 
 BLOCK_ELEMENTS = 1 << 17
 """Elements of a block, which each tap reads and writes: it stays in the cache between two taps."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from kbench.engine.core import cancel
 from kbench.engine.core.spec import Spec, check_axis, is_float
+from kbench.engine.core.summation import added
 from kbench.engine.core.types import Axes
 from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.batching import batched_along
@@ -22,7 +23,6 @@ from kbench.engine.ops.elementwise.compare import logical_and
 from kbench.engine.ops.elementwise.elementary import exp
 from kbench.engine.ops.reduce.reduction import max as largest
 from kbench.engine.ops.reduce.reduction import sum as total
-from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
 
 BLOCK_ELEMENTS = 1 << 16

@@ -1,4 +1,1 @@
-"""Reductions, means and deviations, running sums, batch normalization.
-
-`summation` adds on NumPy.
-"""
+"""Reductions, means and deviations, running sums, batch normalization."""

@@ -13,12 +13,12 @@ import numpy as np
 
 from kbench.engine.core import cancel
 from kbench.engine.core.spec import Spec, check_axis
+from kbench.engine.core.summation import running
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.ops.layout.reverse import reverse
-from kbench.engine.ops.reduce.summation import running
 
 MAX_SCALAR_RECURRENCES = 4
 """Recurrences side by side up to which Python's floats are faster than NumPy's rows."""

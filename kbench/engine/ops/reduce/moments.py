@@ -9,6 +9,7 @@ import numpy as np
 
 from kbench.engine.core import cancel
 from kbench.engine.core.spec import Spec, check_axes, checked_flag, reduced_shape
+from kbench.engine.core.summation import added
 from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.batching import batched_along
@@ -31,7 +32,6 @@ from kbench.engine.ops.elementwise.arithmetic import (
 from kbench.engine.ops.elementwise.compare import equal
 from kbench.engine.ops.elementwise.elementary import exp, log, sqrt, square
 from kbench.engine.ops.reduce.reduction import count, floating, max, spread, stored, sum
-from kbench.engine.ops.reduce.summation import added
 
 Term = Callable[[np.ndarray, np.ndarray], np.ndarray]
 SLAB_ELEMENTS = 1 << 18

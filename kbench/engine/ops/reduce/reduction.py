@@ -9,6 +9,7 @@ import numpy as np
 
 from kbench.engine.core.exact_folds import product
 from kbench.engine.core.spec import Spec, is_float, known_size
+from kbench.engine.core.summation import added, folded
 from kbench.engine.core.types import Attrs, Axes, Axis, Shape
 from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.convert import as_tensor, converted
@@ -21,7 +22,6 @@ from kbench.engine.ops.elementwise.arithmetic import cast, where
 from kbench.engine.ops.layout import indexing  # noqa: F401 (indexing gives x[i])
 from kbench.engine.ops.layout.reshape import SQUEEZE, batched_rank, reshape_like
 from kbench.engine.ops.layout.shape import IDENTITY, shape
-from kbench.engine.ops.reduce.summation import added, folded
 from kbench.engine.runtime import config
 
 # ------------------------------------------------------------------ the way back

@@ -11,8 +11,8 @@ import pytest
 from sampling import every
 
 from kbench import backend as K
+from kbench.engine.core.summation import added
 from kbench.engine.ops.reduce.reduction import count
-from kbench.engine.ops.reduce.summation import added
 from kbench.engine.runtime import config
 
 TIERS = ("off", "wait")
