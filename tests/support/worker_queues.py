@@ -29,7 +29,7 @@ SECONDS = {
     "tests/workbench/session/test_kernel_session.py": 20,
     "tests/tui/panes/test_panes.py": 18,
     "tests/engine/kernels/test_registry.py": 16,
-    "tests/engine/core/test_summation.py": 16,
+    "tests/engine/core/folds/test_summation.py": 16,
     "tests/tui/test_fuzz.py": 16,
     "tests/programs/test_programs.py": 15,
     "tests/tui/panes/test_keras_models.py": 15,

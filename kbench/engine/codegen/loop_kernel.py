@@ -18,7 +18,7 @@ import numpy as np
 from kbench.engine.codegen import loop_source
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
-from kbench.engine.core import exact_folds
+from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr.scalars import Cost
 from kbench.engine.jit.array_memory import are_same

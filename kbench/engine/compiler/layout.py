@@ -16,7 +16,7 @@ from kbench.engine.compiler.simplify import fold_before_permuting
 from kbench.engine.core.types import Attrs
 from kbench.engine.graph.op import op_of
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Pattern, Role
+from kbench.engine.graph.traits.roles import Pattern, Role
 
 
 def propagate_layouts(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:

@@ -16,9 +16,9 @@ from kbench.engine.control_flow.loop_op import LOOP
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs
 from kbench.engine.graph.apply import RESULT, make_node
-from kbench.engine.graph.batching import axis_moved
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.batching import axis_moved
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.traverse import walk
 
 INVARIANT, STREAMED, CARRIED = range(3)

@@ -12,7 +12,7 @@ import numpy as np
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.graph.convert import Constant, constant_node
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.traverse import walk
 
 Visit = Callable[[Tensor, tuple[Tensor, ...]], Tensor]

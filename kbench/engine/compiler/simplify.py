@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from kbench.engine.compiler.decompose_softmax import decompose_softmax
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
-from kbench.engine.graph.laws import Law
 from kbench.engine.graph.op import STAND_INS, Op
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.laws import Law
+from kbench.engine.graph.traits.roles import Role
 
 
 def fold_before_permuting(node: Tensor) -> Tensor | None:

@@ -20,7 +20,7 @@ from kbench.engine.core.types import Attrs
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.op import Op, operand_names
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.variables import Placeholder, Variable
 
 Guard = frozenset[tuple[int, int]]

@@ -1,6 +1,7 @@
 """Batching, as vmap: what a step does to one entry, done to all at once, by the rule of each op.
 
-A batched value has the entries along a new first axis. `graph/batching.py` says what a rule gets.
+A batched value has the entries along a new first axis. `graph/traits/batching.py` says what a rule
+gets.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Sequence
 
 from kbench.engine.graph.apply import make_node
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.ops.layout.reshape import batched_rank
 from kbench.engine.ops.layout.reverse import REVERSE
 from kbench.engine.ops.reduce.reduction import sum as reduce_sum

@@ -16,7 +16,7 @@ from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.declare import BARE
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Last, Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.variables import Variable, store_lock
 from kbench.engine.runtime import config, profile, read_only
 

@@ -19,7 +19,7 @@ from kbench.engine.execute.executable import Executable
 from kbench.engine.execute.steps.base import Signature
 from kbench.engine.fusion.row_schedule import UNNEEDED, fuse_rows
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
 

@@ -15,7 +15,7 @@ import numpy as np
 from kbench.engine.codegen.loop_program import Statement
 from kbench.engine.compiler.values import Value
 from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf, name_leaf
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.runtime import config
 
 MIN_LOOP_ELEMENTS = 16_384

@@ -23,8 +23,8 @@ from kbench.engine.graph.expr.expression import (
     number_leaf,
 )
 from kbench.engine.graph.expr.scalars import Cost
-from kbench.engine.graph.rows import RowForm, Shares
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
+from kbench.engine.graph.traits.row_form import RowForm, Shares
 
 MAX_NODES = 96
 """Nodes of a row program, which is compiled in one go."""

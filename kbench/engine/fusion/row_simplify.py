@@ -8,7 +8,7 @@ sweep over the row, or an exponential or logarithm of each element.
 from __future__ import annotations
 
 from kbench.engine.graph.expr.expression import Expr, call
-from kbench.engine.graph.rows import RowBuilder
+from kbench.engine.graph.traits.row_form import RowBuilder
 
 _WIDE = ("float32", "float64")
 """Dtypes for which the laws hold up to their rounding; float16 rounds every step."""

@@ -18,7 +18,7 @@ from kbench.engine.core.types import Array, Ints
 from kbench.engine.fusion.elementwise import checks_values
 from kbench.engine.fusion.scan_ir import NodeTable, ScanNode, ScanSource, ScanValue, Segments
 from kbench.engine.graph.expr.expression import name_leaf
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 
 Rearrange = Callable[[Array], Array]
 

@@ -24,14 +24,14 @@ from kbench.engine.core.spec import (
 )
 from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor, converted, floats_alike, known_value, tensors_of
 from kbench.engine.graph.expr.expression import Expr, name_leaf, parse
 from kbench.engine.graph.expr.numpy_form import ArrayFunction, bare_form, numpy_form
-from kbench.engine.graph.laws import Law
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.batching import batched_along
+from kbench.engine.graph.traits.laws import Law
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.runtime import config
 
 

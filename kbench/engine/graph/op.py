@@ -13,8 +13,8 @@ from typing import Any, NoReturn, TypeAlias
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs, Axes
 from kbench.engine.graph.expr.expression import Expr, name_leaf
-from kbench.engine.graph.rows import RowForm
-from kbench.engine.graph.traits import ExtentsOf, PermutedAttrs, Role
+from kbench.engine.graph.traits.roles import ExtentsOf, PermutedAttrs, Role
+from kbench.engine.graph.traits.row_form import RowForm
 
 Gradient = Callable[..., tuple[object, ...]]
 """A rule of gradients: gives a tensor, or None where nothing flows, for each input."""
@@ -48,12 +48,12 @@ class Op:
     `shapes` are the positions of operands of which only the shape is read. Only an op that says
     `sparse` is given sparse operands.
 
-    The rest are traits, by which passes know what they may do with an op, see `graph/traits.py`.
+    The rest are traits, by which passes know what they may do with an op, see `graph/traits/`.
     `role` says what it is to them. `permuted(attrs, pattern)` gives the attributes with which it
     does on arrays what it does on permutations of them; `extents(attrs, shape)` the part of a shape
     that it takes or fills. `batched(node, inputs, mapped)` gives it for all entries of a sequence
-    at once, see `graph/batching.py`. `laws` are tried on its nodes,
-    see `graph/laws.py`; `stands_for` is such a law of other nodes, which gives one of this op.
+    at once. `laws` are tried on its nodes; `stands_for` is such a law of other nodes, which gives
+    one of this op.
     `decomposed(node, axes)` gives it made of folds over these axes and elementwise work. `joint`
     is an operation of several results, and which of them this op is. `rows` says how it is
     written in a row program. With `checks` its NumPy form refuses some values of integers.

@@ -14,7 +14,7 @@ import numpy as np
 
 from kbench.engine.codegen.loop_kernel import Kernel, request
 from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
-from kbench.engine.core import exact_folds
+from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive

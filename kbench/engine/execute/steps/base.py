@@ -20,7 +20,7 @@ from kbench.engine.graph.convert import runtime_value
 from kbench.engine.graph.declare import BARE
 from kbench.engine.graph.expr.numpy_form import BLOCK
 from kbench.engine.graph.op import operand_names
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 
 Registers = list[Any]
 """The values of a run by slot: arrays, compressed rows, or the several results of a step."""

@@ -14,8 +14,9 @@ import numpy as np
 
 from kbench.engine.codegen import loop_kernel
 from kbench.engine.compiler.values import Value
-from kbench.engine.core import cancel, exact_folds
-from kbench.engine.core.summation import added
+from kbench.engine.core import cancel
+from kbench.engine.core.folds import exact_folds
+from kbench.engine.core.folds.summation import added
 from kbench.engine.execute.steps.base import (
     Buffers,
     Registers,

@@ -15,7 +15,7 @@ import numpy as np
 
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.codegen.writer import Lines
-from kbench.engine.core import exact_folds
+from kbench.engine.core.folds import exact_folds
 
 MAX_COLUMNS = 2048
 """Columns that run side by side at most."""

@@ -19,7 +19,7 @@ from kbench.engine.graph.apply import apply, controlled_by
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.variables import Placeholder
 from kbench.engine.ops.elementwise.arithmetic import cast, where
 from kbench.engine.ops.layout.reshape import expand_dims

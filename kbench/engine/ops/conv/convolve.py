@@ -20,7 +20,7 @@ from kbench.engine.core.types import Dim, Ints, KernelCall, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.ops.conv import convolve_numpy
 from kbench.engine.ops.conv.convolve_kernels import (
     FindKernel,

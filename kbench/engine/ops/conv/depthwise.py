@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from kbench.engine.core.errors import ShapeError
+from kbench.engine.core.folds.summation import added
 from kbench.engine.core.spec import Spec
-from kbench.engine.core.summation import added
 from kbench.engine.core.types import CancelCheck, Ints, KernelCall, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.tensor import Operand, Tensor

@@ -7,17 +7,17 @@ from typing import TypeVar
 import numpy as np
 
 from kbench.engine.core import cancel
+from kbench.engine.core.folds.summation import added
 from kbench.engine.core.spec import Spec, check_axis, is_float
-from kbench.engine.core.summation import added
 from kbench.engine.core.types import Axes
 from kbench.engine.graph.apply import apply, make_node
-from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor, converted, to_array
 from kbench.engine.graph.declare import elementwise
 from kbench.engine.graph.expr.expression import Expr, number_leaf
 from kbench.engine.graph.op import Op, register
-from kbench.engine.graph.rows import RowBuilder, RowForm, Shares
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits.batching import batched_along
+from kbench.engine.graph.traits.row_form import RowBuilder, RowForm, Shares
 from kbench.engine.ops.elementwise.arithmetic import clip, divide, minimum, subtract, where
 from kbench.engine.ops.elementwise.compare import logical_and
 from kbench.engine.ops.elementwise.elementary import exp

@@ -21,9 +21,9 @@ from kbench.engine.graph.convert import (
 from kbench.engine.graph.declare import allocating, elementwise
 from kbench.engine.graph.expr.expression import parse
 from kbench.engine.graph.expr.numpy_form import ArrayFunction, numpy_form
-from kbench.engine.graph.laws import is_number, repeats_number, same_spec
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
+from kbench.engine.graph.traits.laws import is_number, repeats_number, same_spec
 
 # ------------------------------------------------------------------ dtype
 

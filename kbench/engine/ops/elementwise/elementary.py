@@ -8,8 +8,8 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.core.spec import is_float
 from kbench.engine.graph.convert import Constant, as_tensor, tensors_of
 from kbench.engine.graph.declare import elementwise
-from kbench.engine.graph.laws import is_number, same_spec
 from kbench.engine.graph.tensor import Operand, Tensor, operator
+from kbench.engine.graph.traits.laws import is_number, same_spec
 from kbench.engine.ops.elementwise.arithmetic import multiply, where
 from kbench.engine.ops.elementwise.compare import equal
 

@@ -10,11 +10,11 @@ from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec, check_axis, show
 from kbench.engine.core.types import Attrs, Ints
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import Extents, Role, axis_permuted
+from kbench.engine.graph.traits.batching import batched_along
+from kbench.engine.graph.traits.roles import Extents, Role, axis_permuted
 from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.stack import operands_of
 from kbench.engine.ops.sparse.sparse_ops import concatenate_sparse, to_dense

@@ -13,7 +13,6 @@ from kbench.engine.core.errors import ArgumentError, DtypeError, shown
 from kbench.engine.core.spec import INTEGERS, MAX_INDEX, Spec, integer, is_whole, known_size
 from kbench.engine.core.types import Array, Attrs, Ints, Shape
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.batching import batched_alike
 from kbench.engine.graph.convert import (
     Constant,
     as_tensor,
@@ -24,7 +23,8 @@ from kbench.engine.graph.convert import (
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import KernelFactory, Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.batching import batched_alike
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
 from kbench.engine.kernels.data import one_hot as onehot

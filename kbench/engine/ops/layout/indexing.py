@@ -12,11 +12,11 @@ from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, sho
 from kbench.engine.core.spec import INTEGERS, Spec, integer
 from kbench.engine.core.types import Attrs, Ints
 from kbench.engine.graph.apply import apply, make_node
-from kbench.engine.graph.batching import BatchingRule
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured, view
 from kbench.engine.graph.tensor import Operand, Tensor, operator
-from kbench.engine.graph.traits import Extents, Role
+from kbench.engine.graph.traits.batching import BatchingRule
+from kbench.engine.graph.traits.roles import Extents, Role
 from kbench.engine.kernels.data import strided_copy
 from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 from kbench.engine.ops.layout.shape import shape_operand

@@ -16,7 +16,7 @@ from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import Pattern
+from kbench.engine.graph.traits.roles import Pattern
 from kbench.engine.kernels.data import strided_copy
 from kbench.engine.ops.conv.windows import Pads, check_rank, layout_of, whole_number
 from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel

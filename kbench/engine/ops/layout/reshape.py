@@ -11,12 +11,12 @@ from kbench.engine.core.errors import ArgumentError, ShapeError, shown
 from kbench.engine.core.spec import Spec, check_axis, known_size, show
 from kbench.engine.core.types import Attrs, Ints, Shape
 from kbench.engine.graph.apply import apply, make_node
-from kbench.engine.graph.batching import batched_alike, batched_along
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import view
 from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.batching import batched_alike, batched_along
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.ops.layout.shape import shape as shape_of
 from kbench.engine.ops.layout.shape import shape_operand
 

@@ -16,7 +16,7 @@ from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import KernelFactory, KernelSelector, Op
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import window_permuted
+from kbench.engine.graph.traits.roles import window_permuted
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.kernels.pool import resize
 from kbench.engine.ops.conv.windows import check_rank, layout_of, whole_number

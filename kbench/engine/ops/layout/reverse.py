@@ -8,11 +8,11 @@ import numpy as np
 
 from kbench.engine.core.spec import Spec, check_axes
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import view
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits.batching import batched_along
 
 REVERSE: Op = view(
     "reverse",

@@ -14,12 +14,12 @@ from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, sho
 from kbench.engine.core.spec import INTEGERS, Spec, check_rank, integer, is_whole, known_size
 from kbench.engine.core.type_errors import entries_of
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.batching import batched_alike
 from kbench.engine.graph.convert import as_tensor, runtime_value
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.batching import batched_alike
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.ops.elementwise.arithmetic import cast
 from kbench.engine.ops.layout.stack import stack
 

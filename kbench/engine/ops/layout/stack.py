@@ -11,11 +11,11 @@ from kbench.engine.core.errors import ArgumentError, ShapeError
 from kbench.engine.core.spec import Spec, check_axis, promote, show
 from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import converted, shared, tensors_of
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.graph.traits.batching import batched_along
 from kbench.engine.ops.layout.copy_kernels import Copy, copy_kernel
 
 

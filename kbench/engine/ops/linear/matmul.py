@@ -23,11 +23,11 @@ from kbench.engine.core.spec import (
 )
 from kbench.engine.core.types import Axes, Axis, Dim, Shape
 from kbench.engine.graph.apply import apply, make_node
-from kbench.engine.graph.batching import axis_moved
 from kbench.engine.graph.convert import converted, tensors_of
 from kbench.engine.graph.op import Op, register
 from kbench.engine.graph.tensor import Operand, Tensor, operator
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.batching import axis_moved
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.ops.layout.reshape import (
     batched_rank,
     expand_dims,

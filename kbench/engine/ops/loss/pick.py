@@ -9,7 +9,7 @@ from kbench.engine.core.spec import Spec
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.expr.expression import COLUMN, Expr, call, cast, number_leaf
 from kbench.engine.graph.op import Op, register
-from kbench.engine.graph.rows import RowBuilder, RowForm
+from kbench.engine.graph.traits.row_form import RowBuilder, RowForm
 
 
 def _pick_infer(x: Spec, indices: Spec, *, axis: int) -> Spec:

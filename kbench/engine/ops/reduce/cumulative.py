@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from kbench.engine.core import cancel
+from kbench.engine.core.folds.summation import running
 from kbench.engine.core.spec import Spec, check_axis
-from kbench.engine.core.summation import running
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.op import Op, register

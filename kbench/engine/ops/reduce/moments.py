@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kbench.engine.core import cancel
+from kbench.engine.core.folds.summation import added
 from kbench.engine.core.spec import Spec, check_axes, checked_flag, reduced_shape
-from kbench.engine.core.summation import added
 from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.apply import apply, make_node
-from kbench.engine.graph.batching import batched_along
 from kbench.engine.graph.convert import as_tensor
 from kbench.engine.graph.declare import reduction
 from kbench.engine.graph.expr.expression import Expr, call
 from kbench.engine.graph.op import Op, register
-from kbench.engine.graph.rows import RowBuilder, RowForm
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.batching import batched_along
+from kbench.engine.graph.traits.roles import Role
+from kbench.engine.graph.traits.row_form import RowBuilder, RowForm
 from kbench.engine.ops.elementwise.arithmetic import (
     add,
     cast,

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbench.engine.core.exact_folds import product
+from kbench.engine.core.folds.exact_folds import product
+from kbench.engine.core.folds.summation import added, folded
 from kbench.engine.core.spec import Spec, is_float, known_size
-from kbench.engine.core.summation import added, folded
 from kbench.engine.core.types import Attrs, Axes, Axis, Shape
 from kbench.engine.graph.apply import apply, make_node
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import Reducer, reduction
 from kbench.engine.graph.op import Lowered, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.ops.elementwise import arithmetic, compare
 from kbench.engine.ops.elementwise.arithmetic import cast, where
 from kbench.engine.ops.layout import indexing  # noqa: F401 (indexing gives x[i])

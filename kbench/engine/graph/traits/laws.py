@@ -13,7 +13,7 @@ import numpy as np
 from kbench.engine.core.spec import known_size
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 
 Law = Callable[[Tensor], Tensor | None]
 

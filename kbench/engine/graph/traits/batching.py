@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from kbench.engine.graph.apply import make_node
 from kbench.engine.graph.op import op_of
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.traits import Role
+from kbench.engine.graph.traits.roles import Role
 
 BatchingRule = Callable[[Tensor, Sequence[Tensor], Sequence[bool]], Tensor | None]
 

@@ -11,7 +11,8 @@ import math
 
 import numpy as np
 
-from kbench.engine.core import cancel, exact_folds
+from kbench.engine.core import cancel
+from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Axes
 
 MAX_UNORDERED_TERMS = 8

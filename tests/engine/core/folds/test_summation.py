@@ -11,7 +11,7 @@ import pytest
 from sampling import every
 
 from kbench import backend as K
-from kbench.engine.core.summation import added
+from kbench.engine.core.folds.summation import added
 from kbench.engine.ops.reduce.reduction import count
 from kbench.engine.runtime import config
 
