@@ -34,6 +34,7 @@ __all__ = [
     "intrinsic",
     "ir",
     "keep_out_of_memory",
+    "part",
     "range_kernel",
     "target_features",
     "types",
@@ -127,6 +128,15 @@ def inline(function: Callable[..., Any]) -> Any:
     `forceinline` matters: long polynomials exceed LLVM's limit, and a call blocks vectorising.
     """
     return njit(**_helper_options, **_OPTIONS)(function)
+
+
+def part(function: Callable[..., Any]) -> Any:
+    """A part of a kernel, as if its lines stood where it is called: what it costs is to read it.
+
+    Numba puts it there before LLVM sees anything, so that a long kernel can be cut into parts and
+    remains the same code. A part may be given helpers and dtypes. It ends with its last line.
+    """
+    return njit(inline="always")(function)
 
 
 def any_order(function: Callable[..., Any]) -> Any:

@@ -11,66 +11,15 @@ import math
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
-PREFETCH_ROWS = 8
-"""Rows that are asked for before they are needed: the tables are not in the caches."""
 MIN_BLOCK_BYTES = 64
 """Bytes of a row from which on it moves as one block."""
-
-TAKE = '''"""Library kernel of kbench: rows by index, of DTYPE."""
-from kbench.engine.kernels.data.copy_tile import copy_bytes, fetch_line, stream_bytes
-from kbench.engine.intrinsics.nontemporal import store_fence
-from kbench.engine.intrinsics.toolkit import (
-    field,
-    load_DTYPE,
-    load_int64,
-    range_kernel,
-    store_DTYPE,
-)
-
-
-@range_kernel
-def run(params, start, stop):
-    y = field(params, 0)
-    x = field(params, 1)
-    rows = field(params, 2)
-    width = field(params, 3)
-    if width == 1:
-        for i in range(start, stop):
-            store_DTYPE(y, i, load_DTYPE(x, load_int64(rows, i)))
-        return
-    if width == 2:
-        for i in range(start, stop):
-            source = load_int64(rows, i) * 2
-            store_DTYPE(y, 2 * i, load_DTYPE(x, source))
-            store_DTYPE(y, 2 * i + 1, load_DTYPE(x, source + 1))
-        return
-    way = field(params, 4)
-    size = width * SIZE
-    if way > 0:
-        for i in range(start, stop):
-            ahead = x + load_int64(rows, min(i + AHEAD, stop - 1)) * size
-            for line in range(0, min(size, 4096), 64):
-                fetch_line(ahead + line)
-            source = x + load_int64(rows, i) * size
-            if way == 2:
-                stream_bytes(y + i * size, source, size)
-            else:
-                copy_bytes(y + i * size, source, size)
-        if way == 2:
-            store_fence()
-        return
-    for i in range(start, stop):
-        source = load_int64(rows, i) * width
-        target = i * width
-        for j in range(width):
-            store_DTYPE(y, target + j, load_DTYPE(x, source + j))
-'''
 
 
 def ready_job(name: str, text: str) -> Job | None:
@@ -106,11 +55,12 @@ def apart(array: Array, out: Array) -> Array:
     return array.copy() if np.may_share_memory(array, out) else array
 
 
-def _source(word: int) -> str:
-    return (
-        TAKE.replace("DTYPE", f"uint{8 * word}")
-        .replace("SIZE", str(word))
-        .replace("AHEAD", str(PREFETCH_ROWS))
+def _source(size: int) -> str:
+    return kernel_file.specialized(
+        "kernels/data/sources/take",
+        load_word=f"load_uint{8 * size}",
+        store_word=f"store_uint{8 * size}",
+        WORD_BYTES=size,
     )
 
 

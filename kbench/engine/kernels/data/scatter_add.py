@@ -11,17 +11,16 @@ float32 is added up in float64.
 from __future__ import annotations
 
 import math
-from textwrap import indent
 
 import numpy as np
 
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.data.gather import (
-    PREFETCH_ROWS,
     apart,
     checked_result,
     find_take,
@@ -48,233 +47,40 @@ ITEM_BYTES = 1 << 16
 ELEMENT_SECONDS = 1e-9
 """Seconds for an element that is added up: a guess, for the distance between cancel checks."""
 
-COLUMNS = '''"""Library kernel of kbench: rows of DTYPE added up by index, column by column."""
-import numpy as np
-from kbench.engine.intrinsics.toolkit import (
-    field,
-    load_DTYPE,
-    load_int64,
-    peek_WIDE,
-    range_kernel,
-    store_WIDE,
-)
-
-
-@range_kernel
-def run(params, start, stop):
-    y = field(params, 0)
-    g = field(params, 1)
-    rows = field(params, 2)
-    width = field(params, 3)
-    count = field(params, 4)
-    span = field(params, 5)
-    for item in range(start, stop):
-        low = item * span
-        high = min(low + span, width)
-        for i in range(count):
-            to = load_int64(rows, i) * width
-            source = i * width
-            for j in range(low, high):
-                total = peek_WIDE(y, to + j) + load_DTYPE(g, source + j)
-                store_WIDE(y, to + j, np.WIDE(total))
-'''
-
-FREQUENT = '''"""Library kernel of kbench: the same of DTYPE, with float64 totals for some rows."""
-import numpy as np
-from kbench.engine.intrinsics.toolkit import (
-    field,
-    load_DTYPE,
-    load_int64,
-    peek_float64,
-    peek_int32,
-    peek_WIDE,
-    range_kernel,
-    store_WIDE,
-    store_float64,
-)
-
-
-@range_kernel
-def run(params, start, stop):
-    y = field(params, 0)
-    g = field(params, 1)
-    rows = field(params, 2)
-    width = field(params, 3)
-    count = field(params, 4)
-    span = field(params, 5)
-    slots = field(params, 6)
-    exact = field(params, 7)
-    for item in range(start, stop):
-        low = item * span
-        high = min(low + span, width)
-        for i in range(count):
-            row = load_int64(rows, i)
-            slot = np.int64(peek_int32(slots, row)) - FIRST
-            source = i * width
-            if slot >= 0:
-                for j in range(low, high):
-                    place = slot * width + j
-                    sum = peek_float64(exact, place) + load_DTYPE(g, source + j)
-                    store_float64(exact, place, np.float64(sum))
-            else:
-                for j in range(low, high):
-                    place = row * width + j
-                    total = peek_WIDE(y, place) + load_DTYPE(g, source + j)
-                    store_WIDE(y, place, np.WIDE(total))
-'''
-
-COUNT = '''"""Library kernel of kbench: how often the most frequent of some rows is named."""
-import numpy as np
-from kbench.engine.intrinsics.toolkit import (
-    field,
-    load_int64,
-    peek_int32,
-    range_kernel,
-    store_int32,
-    store_int64,
-)
-
-
-@range_kernel
-def run(params, start, stop):
-    rows = field(params, 0)
-    counts = field(params, 2)
-    most = np.int32(load_int64(field(params, 3), 0))
-    for i in range(field(params, 1)):
-        row = load_int64(rows, i)
-        here = np.int32(peek_int32(counts, row) + 1)
-        store_int32(counts, row, here)
-        most = max(most, here)
-    store_int64(field(params, 3), 0, np.int64(most))
-'''
-
-SORT = '''"""Library kernel of kbench: positions sorted by what they hold, in order."""
-import numpy as np
-from kbench.engine.intrinsics.toolkit import (
-    field,
-    load_int64,
-    peek_int32,
-    range_kernel,
-    store_int32,
-    store_int64,
-)
-
-
-@range_kernel
-def run(params, start, stop):
-    rows = field(params, 0)
-    count = field(params, 1)
-    ends = field(params, 2)
-    order = field(params, 3)
-    height = field(params, 4)
-    most = np.int32(0)
-    for i in range(count):
-        row = load_int64(rows, i)
-        store_int32(ends, row, np.int32(peek_int32(ends, row) + 1))
-    total = np.int32(0)
-    for row in range(height):
-        here = peek_int32(ends, row)
-        most = max(most, here)
-        store_int32(ends, row, total)
-        total = np.int32(total + here)
-    for i in range(count):
-        row = load_int64(rows, i)
-        place = peek_int32(ends, row)
-        store_int32(order, place, np.int32(i))
-        store_int32(ends, row, np.int32(place + 1))
-    store_int64(field(params, 5), 0, np.int64(most))
-'''
-
-ROWS = '''"""Library kernel of kbench: rows of DTYPE added up by index, row by row."""
-import numpy as np
-from kbench.engine.kernels.data.copy_tile import copy_bytes, fetch_line, stream_bytes
-from kbench.engine.intrinsics.nontemporal import store_fence
-from kbench.engine.intrinsics.toolkit import (
-    field,
-    load_DTYPE,
-    load_int32,
-    peek_WIDE,
-    range_kernel,
-    scratch_64,
-    IMPORTS
-)
-
-
-@range_kernel
-def run(params, start, stop):
-    y = field(params, 0)
-    g = field(params, 1)
-    order = field(params, 2)
-    ends = field(params, 3)
-    width = field(params, 4)
-    rows = field(params, 5)
-    height = field(params, 6)
-    stream = field(params, 7)
-    last = field(params, 8) - 1
-    total = scratch_64()
-    rounded = ROUNDED
-    for row in range(start * height, min(stop * height, rows)):
-        end = np.int64(load_int32(ends, row))
-        begin = np.int64(load_int32(ends, row - 1)) if row > 0 else 0
-        for low in range(0, width, 4096):
-            size = min(4096, width - low)
-            SUMS
-WRITE
-    if stream:
-        store_fence()
-'''
-
-SUM = """for j in range(size):
-    store_WIDE(total, j, np.WIDE(0))
-for k in range(begin, end):
-    ahead = g + (np.int64(load_int32(order, min(k + AHEAD, last))) * width + low) * READ
-    for line in range(0, min(size * READ, 4096), 64):
-        fetch_line(ahead + line)
-    source = np.int64(load_int32(order, k)) * width + low
-    for j in range(size):
-        here = peek_WIDE(total, j) + load_DTYPE(g, source + j)
-        store_WIDE(total, j, np.WIDE(here))
-"""
-ROUND = """for j in range(size):
-    store_DTYPE(rounded, j, np.VALUE(peek_WIDE(total, j)))
-"""
-AS_BYTES = """            if stream:
-                stream_bytes(y + (row * width + low) * SIZE, rounded, size * SIZE)
-            else:
-                copy_bytes(y + (row * width + low) * SIZE, rounded, size * SIZE)"""
-
 
 def _wide(dtype: str) -> str:
     """What few rows of a dtype are added up in."""
     return "float32" if dtype == "float16" else dtype
 
 
-def _sums(dtype: str) -> str:
-    """The sum of a row in `rounded`: in float64 where it has many terms."""
-    plain = SUM + (ROUND if dtype == "float16" else "")
-    if dtype not in ROUNDED_DTYPES:
-        return plain
-    exact = (SUM + ROUND).replace("WIDE", "float64")
-    head = f"if end - begin > {MAX_PLAIN_TERMS}:\n"
-    return head + indent(exact, " " * 4) + "else:\n" + indent(plain, " " * 4)
-
-
 def source(form: str, dtype: str) -> str:
     """The module that defines `run` of the form "columns", "frequent", "rows", "sort", "count"."""
-    forms = {"columns": COLUMNS, "frequent": FREQUENT, "rows": ROWS, "sort": SORT, "count": COUNT}
-    text, narrow = forms[form], dtype in ROUNDED_DTYPES
-    text = text.replace("            SUMS\n", indent(_sums(dtype), " " * 12))
-    text = text.replace("WRITE", AS_BYTES)
-    apart = narrow and dtype != "float32"
-    text = text.replace("ROUNDED", "scratch_64()" if apart else "total")
-    kinds = {_wide(dtype), dtype, "float64"} if narrow else {dtype}
-    helpers = {f"store_{kind}" for kind in kinds} | ({"peek_float64"} if narrow else set())
-    text = text.replace("IMPORTS", ",\n    ".join([*sorted(helpers)]) + ",")
-    size = str(np.dtype(dtype).itemsize)
-    text = text.replace("SIZE", size).replace("READ", size).replace("AHEAD", str(PREFETCH_ROWS))
-    text = text.replace("VALUE", computed(dtype))
-    text = text.replace("FIRST", str(MAX_PLAIN_TERMS + 1))
-    return text.replace("DTYPE", dtype).replace("WIDE", _wide(dtype))
+    if form in ("sort", "count"):
+        return kernel_file.specialized(f"kernels/data/sources/{form}_rows")
+    wide = _wide(dtype)
+    totals = {
+        "load_element": f"load_{dtype}",
+        "peek_total": f"peek_{wide}",
+        "store_total": f"store_{wide}",
+        "total_value": wide,
+    }
+    if form == "rows":
+        return kernel_file.specialized(
+            "kernels/data/sources/add_rows",
+            **totals,
+            store_element=f"store_{dtype}",
+            value=computed(dtype),
+            ELEMENT_BYTES=np.dtype(dtype).itemsize,
+            IS_ROUNDED=dtype in ROUNDED_DTYPES,
+            IS_WIDENED=wide != dtype,
+            MAX_PLAIN_TERMS=MAX_PLAIN_TERMS,
+        )
+    return kernel_file.specialized(
+        "kernels/data/sources/add_columns",
+        **totals,
+        HAS_SLOTS=form == "frequent",
+        FIRST_SLOT=MAX_PLAIN_TERMS + 1,
+    )
 
 
 def find(kind: str, dtype: str) -> KernelCall | None:

@@ -1,0 +1,264 @@
+"""Sources of kernels from files, specialised for dtypes and sizes.
+
+A kernel file is a plain module of Python, which editors and checkers read. It is read here as text
+and never imported. What it leaves open, it imports from `intrinsics/specialized.py`: helpers, by
+names in small letters, and constants, by names in capitals. The text of a specialisation says in
+their place what they are. An `if` that constants decide becomes the branch that is taken; functions
+and imports that nothing uses then are left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from kbench.engine.core.syntax import parse_module
+
+Meaning = int | float | str
+"""What a name stands for: a constant for one in capitals, else a dtype or a name of the toolkit."""
+
+_DTYPES = {f"{kind}{bits}" for kind in ("int", "uint", "float") for bits in (8, 16, 32, 64)}
+
+PRELUDE = "kbench.engine.intrinsics.specialized"
+TOOLKIT = "kbench.engine.intrinsics.toolkit"
+PARAMETERS = "parameters"
+"""The name by which a kernel file reads its whole parameter block, in order."""
+
+_ENGINE = Path(__file__).resolve().parents[1]
+_MAX_LINE = 100
+_MERGED = (
+    "inline",
+    "exact_inline",
+    "part",
+)  # decorators of functions that nobody calls from outside
+
+
+@functools.lru_cache(256, typed=True)
+def specialized(file: str, **given: Meaning) -> str:
+    """The source that a kernel file is for some meanings of the names that it leaves open.
+
+    Arguments:
+        file: its path below the engine, without the ending: "kernels/data/sources/one_hot".
+        given: what each of the names means. A constant is a number or a text, "float32" the dtype,
+            "load_float32" the helper of that name.
+    Raises:
+        ValueError: a name that the file asks for is not given, or one is given that it has no use
+            for.
+    """
+    tree = _tree(file)
+    asked = _asked(tree) - {PARAMETERS}
+    for wrong, names in (("lacks", asked - given.keys()), ("has no", given.keys() - asked)):
+        if names:
+            raise ValueError(f"the specialisation of {file} {wrong} {', '.join(sorted(names))}")
+    constants = {name: meaning for name, meaning in given.items() if name.isupper()}
+    folded = _Folded(_text(file), constants)
+    folded.fold(tree.body)
+    text = _without_unused(folded.text())
+    return _with_imports(text, given, constants)
+
+
+@functools.cache
+def parameters_of(file: str) -> tuple[str, ...]:
+    """The parameters of a kernel file, in their order: what it reads as `parameters(params)`."""
+    (found,) = [node for node in ast.walk(_tree(file)) if _reads_parameters(node)]
+    return tuple(_targets(found))
+
+
+# ------------------------------------------------------------------ reading
+
+
+@functools.cache
+def _text(file: str) -> str:
+    return (_ENGINE / f"{file}.py").read_text(encoding="utf-8")
+
+
+@functools.cache
+def _tree(file: str) -> ast.Module:
+    return parse_module(_text(file), f"{file}.py")
+
+
+def _asked(tree: ast.Module) -> set[str]:
+    """The names that a file leaves open."""
+    return {name.name for node in _imports(tree) if node.module == PRELUDE for name in node.names}
+
+
+def _imports(tree: ast.Module) -> Iterator[ast.ImportFrom]:
+    return (node for node in tree.body if isinstance(node, ast.ImportFrom))
+
+
+def _reads_parameters(node: ast.AST) -> bool:
+    if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Call)):
+        return False
+    called = node.value.func
+    return isinstance(called, ast.Name) and called.id == PARAMETERS
+
+
+def _targets(node: ast.AST) -> list[str]:
+    assert isinstance(node, ast.Assign)
+    (target,) = node.targets
+    names = target.elts if isinstance(target, ast.Tuple) else [target]
+    return [name.id for name in names if isinstance(name, ast.Name)]
+
+
+def _used(tree: ast.AST) -> set[str]:
+    """The names that a tree reads."""
+    return {
+        node.id
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    }
+
+
+# ------------------------------------------------------------------ branches
+
+
+class _Folded:
+    """The lines of a file, of which those of branches that are not taken are left out."""
+
+    def __init__(self, text: str, constants: Mapping[str, Meaning]) -> None:
+        self._lines: list[str | None] = list(text.splitlines())
+        self._constants = constants
+
+    def text(self) -> str:
+        return "".join(f"{line}\n" for line in self._lines if line is not None)
+
+    def fold(self, statements: Iterable[ast.AST]) -> None:
+        """Take the branches that constants decide, and read parameters one by one."""
+        for node in statements:
+            if isinstance(node, ast.If) and self._decided(node.test) is not None:
+                if self._is_elif(node):
+                    raise ValueError(f"line {node.lineno}: constants decide an elif, but no if")
+                self._take(node)
+            elif isinstance(node, ast.stmt):
+                if _reads_parameters(node):
+                    self._read_parameters(node)
+                self.fold(ast.iter_child_nodes(node))
+
+    def _decided(self, test: ast.expr) -> bool | None:
+        """What constants make of a condition; None where it depends on more."""
+        if isinstance(test, ast.BoolOp):
+            ending = isinstance(test.op, ast.Or)  # what one of its operands says for all
+            if any(self._decided(operand) is ending for operand in test.values):
+                return ending
+        names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+        if not names or not names <= self._constants.keys():
+            return None
+        code = compile(ast.Expression(test), "<condition>", "eval")
+        return bool(eval(code, {"__builtins__": {}}, dict(self._constants)))
+
+    def _is_elif(self, node: ast.If) -> bool:
+        line = self._lines[node.lineno - 1]
+        return line is not None and line.lstrip().startswith("elif ")
+
+    def _take(self, node: ast.If) -> None:
+        """Leave the lines of the branch that is taken, where the `if` stood."""
+        taken, begin = node.body, node.test.end_lineno or node.lineno
+        if not self._decided(node.test):
+            taken = node.orelse
+            begin = node.body[-1].end_lineno or begin
+            if taken:
+                begin = next(n for n in range(begin, taken[0].lineno) if self._opens(n)) + 1
+        more = taken[0] if taken and isinstance(taken[0], ast.If) else None
+        if more is not None and self._is_elif(more):
+            if self._decided(more.test) is None:
+                raise ValueError(f"line {more.lineno}: constants decide an if, but not its elif")
+            self._clear(node.lineno, more.lineno - 1)
+            self._take(more)
+            return
+        end = (taken[-1].end_lineno or begin) if taken else begin
+        self._clear(node.lineno, begin)
+        self._clear(end + 1, node.end_lineno or end)
+        for number in range(begin, end):
+            line = self._lines[number]
+            self._lines[number] = None if line is None else line.removeprefix("    ")
+        self.fold(taken)
+
+    def _opens(self, number: int) -> bool:
+        """Whether the line behind this one begins the other branch."""
+        line = (self._lines[number] or "").lstrip()
+        return line.startswith(("else:", "elif "))
+
+    def _clear(self, first: int, last: int) -> None:
+        self._lines[first - 1 : last] = [None] * (last - first + 1)
+
+    def _read_parameters(self, node: ast.stmt) -> None:
+        """A line for each parameter, where all of them were named at once."""
+        first = self._lines[node.lineno - 1] or ""
+        depth = first[: len(first) - len(first.lstrip())]
+        names = enumerate(_targets(node))
+        lines = [f"{depth}{name} = field(params, {number})" for number, name in names]
+        self._clear(node.lineno, node.end_lineno or node.lineno)
+        self._lines[node.lineno - 1] = "\n".join(lines)
+
+
+# ------------------------------------------------------------------ what is left over
+
+
+def _without_unused(text: str) -> str:
+    """The text without the functions for other specialisations."""
+    while True:
+        tree = parse_module(text)
+        used = _used(tree)
+        gone = [
+            node
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef) and node.name not in used and _is_merged(node)
+        ]
+        if not gone:
+            return text
+        lines = text.splitlines()
+        for node in reversed(gone):
+            first = node.decorator_list[0].lineno - 1
+            while not lines[first - 1].strip():
+                first -= 1
+            del lines[first : node.end_lineno]
+        text = "".join(f"{line}\n" for line in lines)
+
+
+def _is_merged(node: ast.FunctionDef) -> bool:
+    return any(isinstance(one, ast.Name) and one.id in _MERGED for one in node.decorator_list)
+
+
+def _with_imports(text: str, given: Mapping[str, Meaning], constants: Mapping[str, Meaning]) -> str:
+    """The text with the imports that it needs; constants stand below them."""
+    tree = parse_module(text)
+    used, lines = _used(tree), text.splitlines()
+    statements = list(_imports(tree))
+    written = [f"{name} = {constants[name]!r}" for name in sorted(constants.keys() & used)]
+    if written and statements:
+        end = statements[-1].end_lineno or 0
+        lines[end:end] = ["", *written]
+    for node in reversed(statements):
+        named = [(name.name, name.asname or name.name) for name in node.names]
+        kept = [f"{name} as {own}" if own != name else name for name, own in named if own in used]
+        found = _statement(node.module or "", kept)
+        if node.module == PRELUDE:
+            found = _meanings([own for _, own in named if own in used | {PARAMETERS}], given)
+        lines[node.lineno - 1 : node.end_lineno] = found
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _meanings(names: Sequence[str], given: Mapping[str, Meaning]) -> list[str]:
+    """The imports that say what helpers and dtypes are."""
+    helpers, dtypes = [], []
+    for name in names:
+        meaning = given.get(name)
+        if name == PARAMETERS:
+            helpers.append("field")
+        elif meaning in _DTYPES:
+            dtypes.append(f"{meaning} as {name}")
+        elif not name.isupper():
+            helpers.append(f"{meaning} as {name}" if meaning != name else name)
+    return _statement("numpy", sorted(dtypes)) + _statement(TOOLKIT, sorted(helpers))
+
+
+def _statement(module: str, names: Sequence[str]) -> list[str]:
+    """An import of names, on as many lines as they need."""
+    if not names:
+        return []
+    line = f"from {module} import {', '.join(names)}"
+    if len(line) <= _MAX_LINE:
+        return [line]
+    return [f"from {module} import (", *[f"    {name}," for name in names], ")"]
