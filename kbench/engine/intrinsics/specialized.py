@@ -8,22 +8,51 @@ from __future__ import annotations
 
 from typing import Any
 
+parameters: Any
+"""`a, b = parameters(params)` reads the whole parameter block, in this order."""
+
 # ------------------------------------------------------------------ memory
 
 load_element: Any
 """Read an element of an input, by address and number, as a `value`."""
+peek_element: Any
+"""Likewise, from memory that the kernel writes."""
 store_element: Any
+
+peek_value: Any
+"""Read an intermediate result."""
+store_value: Any
+scratch_values: Any
+"""Memory on the stack for some thousand of these."""
 
 load_word: Any
 """Read an element that is moved as it is."""
 store_word: Any
+halve_words: Any
+"""Copy every second of some words."""
+turn_square: Any
+"""Copy a square of words, with rows and columns swapped."""
+turn_square_past: Any
+"""Likewise past the caches, where the rows are whole lines of these."""
 
 peek_total: Any
 """Read a running total."""
 store_total: Any
 
+# ------------------------------------------------------------------ arithmetic
+
+exp_value: Any
+"""The exponential of a `value`."""
+better_of: Any
+"""The larger of two values, or the smaller."""
+pair: Any
+"""Two normal numbers of two uniform ones."""
+within: Any
+"""A normal number within two deviations of a uniform one."""
+
 # ------------------------------------------------------------------ dtypes
 
+element: Any
 value: Any
 """What elements are computed in: float32 for float16, else their own."""
 total_value: Any
@@ -33,9 +62,21 @@ word: Any
 
 # ------------------------------------------------------------------ constants
 
-ELEMENT_BYTES: int
+DTYPE: str
+SIZE: int
+"""Bytes of an element."""
 WORD_BYTES: int
+"""Bytes of one that is moved as it is."""
 
+FORM: str
+"""Which of several ways an item is worked on."""
+NUMBERS_OF_RUN: int
+"""Random numbers that one run of words gives."""
+SQUARE_SIDE: int
+"""Words of a side of the square that `turn_square` copies."""
+
+FINDS_LARGEST: bool
+"""Whether the largest is looked for, or the smallest."""
 HAS_SLOTS: bool
 """Whether some rows have totals of their own, in float64."""
 FIRST_SLOT: int

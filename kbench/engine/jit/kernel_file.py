@@ -42,7 +42,8 @@ def specialized(file: str, **given: Meaning) -> str:
     Arguments:
         file: its path below the engine, without the ending: "kernels/data/sources/one_hot".
         given: what each of the names means. A constant is a number or a text, "float32" the dtype,
-            "load_float32" the helper of that name.
+            "load_float32" the helper of that name, "kernels.data.copy_tile.turn_8" one that
+            another module of the engine has, and several lines define it themselves.
     Raises:
         ValueError: a name that the file asks for is not given, or one is given that it has no use
             for.
@@ -227,6 +228,9 @@ def _with_imports(text: str, given: Mapping[str, Meaning], constants: Mapping[st
     used, lines = _used(tree), text.splitlines()
     statements = list(_imports(tree))
     written = [f"{name} = {constants[name]!r}" for name in sorted(constants.keys() & used)]
+    defined = [str(given[name]) for name in sorted(given.keys() & used) if _is_defined(given[name])]
+    for text in defined:
+        written += ["", "", text.strip()]
     if written and statements:
         end = statements[-1].end_lineno or 0
         lines[end:end] = ["", *written]
@@ -242,16 +246,23 @@ def _with_imports(text: str, given: Mapping[str, Meaning], constants: Mapping[st
 
 def _meanings(names: Sequence[str], given: Mapping[str, Meaning]) -> list[str]:
     """The imports that say what helpers and dtypes are."""
-    helpers, dtypes = [], []
+    found: dict[str, list[str]] = {}
     for name in names:
-        meaning = given.get(name)
-        if name == PARAMETERS:
-            helpers.append("field")
-        elif meaning in _DTYPES:
-            dtypes.append(f"{meaning} as {name}")
-        elif not name.isupper():
-            helpers.append(f"{meaning} as {name}" if meaning != name else name)
-    return _statement("numpy", sorted(dtypes)) + _statement(TOOLKIT, sorted(helpers))
+        meaning = "field" if name == PARAMETERS else str(given[name])
+        home, _, own = meaning.rpartition(".")
+        module = f"kbench.engine.{home}" if home else TOOLKIT
+        if meaning in _DTYPES:
+            module = "numpy"
+        if not (name.isupper() or _is_defined(meaning)):
+            same = name in (own, PARAMETERS)
+            found.setdefault(module, []).append(own if same else f"{own} as {name}")
+    modules = sorted(found, key=lambda module: (module != "numpy", module))
+    return [line for module in modules for line in _statement(module, sorted(found[module]))]
+
+
+def _is_defined(meaning: Meaning) -> bool:
+    """Whether the meaning of a name is the text of a function."""
+    return isinstance(meaning, str) and "\n" in meaning
 
 
 def _statement(module: str, names: Sequence[str]) -> list[str]:

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints, KernelCall
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import api as conv
-from kbench.engine.kernels.conv.direct_source import filled
 from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, compiled, made_run
 
 FILTER_LANES = 16
@@ -23,35 +23,7 @@ FILTER_LANES = 16
 ITEM_TILES = 8
 """Tiles of one item; so many images meet the weights of a place while these are in the cache."""
 
-FIELDS = (
-    "out", "x", "weights",                                              # set by each call
-    "wide", "narrow", "lanes", "most", "table", "taps", "depth", "images", "image_bytes", "share",
-    "places", "columns", "row_bytes", "column_bytes", "filters",
-)  # fmt: skip
-
-SOURCE = '''"""Products of windows of DTYPE with the weights of their places."""
-from kbench.engine.intrinsics.fma_tile import call_tile
-from kbench.engine.intrinsics.toolkit import field, range_kernel
-
-
-@range_kernel
-def run(params, start, stop):
-FIELDS
-    row = filters * SIZE
-    for item in range(start, stop):
-        part = item // places
-        place = item - part * places
-        begin = x + place // columns * row_bytes + place % columns * column_bytes
-        matrix = weights + place * taps * depth * row
-        last = min((part + 1) * share, images)
-        for n in range(0, filters, 2 * lanes):
-            count = min(2 * lanes, filters - n)
-            tile = wide if count > lanes else narrow
-            for image in range(part * share, last, most):
-                call_tile(tile, min(most, last - image), begin + image * image_bytes, table, taps,
-                          depth, image_bytes, SIZE, matrix + n * SIZE, row,
-                          out + (image * places + place) * row + n * SIZE, places * row, count, 0)
-'''
+SOURCE = "kernels/conv/sources/local"
 
 
 def find(_kind: str, dtype: str) -> KernelCall | None:
@@ -61,7 +33,9 @@ def find(_kind: str, dtype: str) -> KernelCall | None:
     out[n, places, filters], with the places in the order of rows and columns.
     """
     tiles = conv.find_tiles(dtype)
-    done = compiled("local", dtype, {"run": lambda: filled(SOURCE, dtype, FIELDS)})
+    size = np.dtype(dtype).itemsize
+    text = functools.partial(kernel_file.specialized, SOURCE, SIZE=size)
+    done = compiled("local", dtype, {"run": text})
     if tiles is None or done is None:
         return None
     return functools.partial(_call, tiles, done["run"])
@@ -110,4 +84,5 @@ def _planned(tiles: Tiles, x: Ints, window: Ints, strides: Ints, counts: Ints, f
         "row_bytes": strides[0] * line, "column_bytes": strides[1] * pixel, "filters": filters,
     }  # fmt: skip
     items = counts[0] * counts[1] * -(-x[0] // share)
-    return made_run(FIELDS, values, items, share * window[0] * depth * filters, kept=[table])
+    work = share * window[0] * depth * filters
+    return made_run(kernel_file.parameters_of(SOURCE), values, items, work, kept=[table])

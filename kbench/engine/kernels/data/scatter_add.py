@@ -70,7 +70,7 @@ def source(form: str, dtype: str) -> str:
             **totals,
             store_element=f"store_{dtype}",
             value=computed(dtype),
-            ELEMENT_BYTES=np.dtype(dtype).itemsize,
+            SIZE=np.dtype(dtype).itemsize,
             IS_ROUNDED=dtype in ROUNDED_DTYPES,
             IS_WIDENED=wide != dtype,
             MAX_PLAIN_TERMS=MAX_PLAIN_TERMS,

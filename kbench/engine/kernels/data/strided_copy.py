@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck
-from kbench.engine.jit import array_memory
+from kbench.engine.jit import array_memory, kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
@@ -48,138 +48,6 @@ MAX_UNCHECKED_BYTES = 1 << 22
 """Bytes that NumPy copies between two looks at the cancel flag."""
 _ZEROS = np.zeros(1 << 13, np.uint8)
 
-HEAD = '''"""Library kernel of kbench: FORM moved, words of WIDTH bytes."""
-from kbench.engine.kernels.data.copy_tile import copy_bytes, stream_bytesTURN
-from kbench.engine.intrinsics.nontemporal import CACHE_LINE_BYTES, before_line, store_fence
-from kbench.engine.intrinsics.toolkit import (
-    field,
-    load_int64,
-    load_WORD,
-    peek_int64,
-    range_kernel,
-    scratch_64,
-    store_int64,
-    store_WORD,
-)
-
-
-@range_kernel
-def run(params, start, stop):
-    target = field(params, 0)
-    source = field(params, 1)
-    axes = field(params, 2)
-    stream = field(params, 3)
-    rows = field(params, 4)
-    height = field(params, 5)
-    target_row = field(params, 6)
-    source_row = field(params, 7)
-    columns = field(params, 8)
-    width = field(params, 9)
-    target_step = field(params, 10)
-    source_step = field(params, 11)
-    table = params + 12 * 8
-    index = scratch_64()
-    rest = start
-    for axis in range(axes - 1, -1, -1):
-        size = field(table, 3 * axis)
-        place = rest % size
-        rest = rest // size
-        store_int64(index, axis, place)
-        target += place * field(table, 3 * axis + 1)
-        source += place * field(table, 3 * axis + 2)
-    for item in range(start, stop):
-        tall = min(height, rows - height * peek_int64(index, axes - 2))
-        wide = min(width, columns - width * peek_int64(index, axes - 1))
-'''
-
-TAIL = """
-        axis = axes - 1
-        while axis >= 0:
-            size = field(table, 3 * axis)
-            place = peek_int64(index, axis) + 1
-            target += field(table, 3 * axis + 1)
-            source += field(table, 3 * axis + 2)
-            if place < size:
-                store_int64(index, axis, place)
-                break
-            target -= size * field(table, 3 * axis + 1)
-            source -= size * field(table, 3 * axis + 2)
-            store_int64(index, axis, 0)
-            axis -= 1
-    if stream:
-        store_fence()
-"""
-
-ROWS = """        if stream:
-            for i in range(tall):
-                stream_bytes(target + i * target_row, source + i * source_row, wide)
-        else:
-            for i in range(tall):
-                copy_bytes(target + i * target_row, source + i * source_row, wide)
-"""
-
-CELLS_BODY = """        for i in range(tall):
-            to = target + i * target_row
-            origin = source + i * source_row
-            if (target_step == WIDTH) & (source_step == WIDTH):
-                for j in range(wide):
-                    store_WORD(to, j, load_WORD(origin, j))
-            elif (target_step == WIDTH) & (source_step == -WIDTH):
-                for j in range(wide):
-                    store_WORD(to, j, load_WORD(origin, -j))
-            elif (target_step == WIDTH) & (source_step == 0):
-                value = load_WORD(origin, 0)
-                for j in range(wide):
-                    store_WORD(to, j, value)
-            elif (target_step == WIDTH) & (source_step == 2 * WIDTH):
-                whole = (wide - 1) // LANES * LANES
-                halve_BITS(to, origin, whole)
-                for j in range(whole, wide):
-                    store_WORD(to, j, load_WORD(origin, 2 * j))
-            elif target_step == WIDTH:
-                for j in range(wide):
-                    store_WORD(to, j, load_WORD(origin + j * source_step, 0))
-            elif source_step == WIDTH:
-                for j in range(wide):
-                    store_WORD(to + j * target_step, 0, load_WORD(origin, j))
-            else:
-                for j in range(wide):
-                    store_WORD(to, 0, load_WORD(origin, 0))
-                    to += target_step
-                    origin += source_step
-"""
-
-TILES = """        # Beyond the caches, squares begin where lines do: no two touch the same line.
-        top = before_line(source, source_step, WIDTH) if stream else 0
-        left = before_line(target, target_row, WIDTH) if stream else 0
-        above = height * peek_int64(index, axes - 2)
-        before = width * peek_int64(index, axes - 1)
-        tall = min(height + top, rows - above)
-        wide = min(width + left, columns - before)
-        full = top + max(0, tall - top) // LANES * LANES
-        whole = left + max(0, wide - left) // LANES * LANES
-        past = stream and (target + left * WIDTH | target_row) & (CACHE_LINE_BYTES - 1) == 0
-        for i in range(top, full, LANES):
-            for j in range(left, whole, LANES):
-                origin = source + i * WIDTH + j * source_step
-                to = target + i * target_row + j * WIDTH
-                if past:
-                    turn_past_BITS(origin, source_step, to, target_row)
-                else:
-                    turn_BITS(origin, source_step, to, target_row)
-        first = left if before > 0 else 0
-        for i in range(top if above > 0 else 0, tall):
-            to = target + i * target_row
-            origin = source + i * WIDTH
-            turned = i >= top and i < full
-            for j in range(first, min(left, wide) if turned else wide):
-                store_WORD(to, j, load_WORD(origin + j * source_step, 0))
-            for j in range(whole if turned else wide, wide):
-                store_WORD(to, j, load_WORD(origin + j * source_step, 0))
-"""
-
-FORMS = {"rows": ROWS, "cells": CELLS_BODY, "tiles": TILES}
-_MORE = {"tiles": ", turn_BITS, turn_past_BITS", "cells": ", halve_BITS"}
 TURN_LANES = {1: 16, 2: 16, 4: 16, 8: 8}
 """Sides of the square that `copy_tile` turns over, by the bytes of an element."""
 
@@ -191,12 +59,18 @@ def _turns_lines(width: int) -> bool:
 
 def source(form: str, width: int) -> str:
     """The module that defines `run(params, first item, end item)` for words of `width` bytes."""
-    text = HEAD.replace("TURN", _MORE.get(form, "")) + FORMS[form] + TAIL
-    if not _turns_lines(width):
-        text = text.replace(", turn_past_BITS", "").replace("turn_past_BITS", "turn_BITS")
-    text = text.replace("LANES", str(TURN_LANES[width])).replace("BITS", str(8 * width))
-    text = text.replace("WIDTH", str(width)).replace("WORD", f"uint{8 * width}")
-    return text.replace("FORM", form)
+    bits, tile = 8 * width, "kernels.data.copy_tile"
+    return kernel_file.specialized(
+        "kernels/data/sources/move",
+        FORM=form,
+        SQUARE_SIDE=TURN_LANES[width],
+        WORD_BYTES=width,
+        load_word=f"load_uint{bits}",
+        store_word=f"store_uint{bits}",
+        halve_words=f"{tile}.halve_{bits}",
+        turn_square=f"{tile}.turn_{bits}",
+        turn_square_past=f"{tile}.turn_{'past_' if _turns_lines(width) else ''}{bits}",
+    )
 
 
 # ------------------------------------------------------------------ what a copy looks like

@@ -18,11 +18,11 @@ from functools import partial
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import launch as conv_drive
 from kbench.engine.kernels.conv.api import FLOATS, Convolution, MakeWays
-from kbench.engine.kernels.conv.direct_source import filled
 from kbench.engine.kernels.conv.tiling import (
     WindowAxis,
     backward_axes,
@@ -40,9 +40,11 @@ from kbench.engine.kernels.conv.variants import (
     cleared,
     go,
 )
-from kbench.engine.kernels.depthwise import source as sources
 from kbench.engine.runtime import config
 
+TILES, GATHER, REDUCE = (
+    f"kernels/depthwise/sources/{name}" for name in ("tiles", "gather", "reduce")
+)
 MAX_COPY_BYTES = 32 * 2**20
 """Copies of the input, one for each of several filters of a channel, are made in such blocks."""
 ITEM_PRODUCTS = 1_000_000
@@ -88,18 +90,14 @@ def find(way: str, dtype: str) -> Convolution | None:
 _ready: dict[str, Loops] = {}
 
 
-def _tile_text(dtype: str) -> str:
-    shape = f'geometry("{dtype}")[0]'
-    return sources.TILES.replace("DTYPE", dtype).replace("SHAPE", shape)
-
-
 def _loops(dtype: str) -> Loops | None:
     if dtype in _ready:
         return _ready[dtype]
+    size = np.dtype(dtype).itemsize
     texts = {
-        "tiles": lambda: _tile_text(dtype),
-        "gather": lambda: filled(sources.GATHER, dtype, sources.GATHER_FIELDS),
-        "reduce": lambda: filled(sources.REDUCE, dtype, sources.REDUCE_FIELDS),
+        "tiles": lambda: kernel_file.specialized(TILES, DTYPE=dtype),
+        "gather": lambda: kernel_file.specialized(GATHER, SIZE=size),
+        "reduce": lambda: kernel_file.specialized(REDUCE, SIZE=size),
     }
     done = conv_drive.compiled("depthwise", dtype, texts)
     if done is None:
@@ -218,7 +216,9 @@ def _planned(
         "inner_last": min(columns.count, (x[2] - 1 - high) // columns.stride + 1),
     }  # fmt: skip
     items, work = x[0] * chunks * slices, PRODUCT_COST * height * line_work
-    return conv_drive.made_run(sources.GATHER_FIELDS, values, items, work, (16 * taps,), tables)
+    return conv_drive.made_run(
+        kernel_file.parameters_of(GATHER), values, items, work, (16 * taps,), tables
+    )
 
 
 def _to_kernel(
@@ -281,5 +281,5 @@ def _planned_sums(
     }  # fmt: skip
     work = PRODUCT_COST * each * across * window[0] * window[1] * x[3]
     return parts, conv_drive.made_run(
-        sources.REDUCE_FIELDS, values, parts, work, kept=tables
-    )  # fmt: skip
+        kernel_file.parameters_of(REDUCE), values, parts, work, kept=tables
+    )

@@ -14,10 +14,10 @@ from kbench.engine.intrinsics.primitives import (
     store_float64,
 )
 from kbench.engine.intrinsics.specialized import (
-    ELEMENT_BYTES,
     IS_ROUNDED,
     IS_WIDENED,
     MAX_PLAIN_TERMS,
+    SIZE,
     load_element,
     peek_total,
     store_element,
@@ -39,8 +39,8 @@ def add_up(peek, store, kind, total, g, order, begin, end, width, low, size, las
         store(total, j, kind(0))
     for k in range(begin, end):
         following = np.int64(load_int32(order, min(k + PREFETCH_ROWS, last)))
-        ahead = g + (following * width + low) * ELEMENT_BYTES
-        for line in range(0, min(size * ELEMENT_BYTES, 4096), 64):
+        ahead = g + (following * width + low) * SIZE
+        for line in range(0, min(size * SIZE, 4096), 64):
             fetch_line(ahead + line)
         source = np.int64(load_int32(order, k)) * width + low
         for j in range(size):
@@ -82,10 +82,10 @@ def run(params, start, stop):
                        total, g, order, begin, end, width, low, size, last)  # fmt: skip
                 if IS_WIDENED:
                     bring_down(peek_total, total, rounded, size)
-            place = y + (row * width + low) * ELEMENT_BYTES
+            place = y + (row * width + low) * SIZE
             if stream:
-                stream_bytes(place, rounded, size * ELEMENT_BYTES)
+                stream_bytes(place, rounded, size * SIZE)
             else:
-                copy_bytes(place, rounded, size * ELEMENT_BYTES)
+                copy_bytes(place, rounded, size * SIZE)
     if stream:
         store_fence()
