@@ -6,6 +6,7 @@ is handled before it or after it, so that either all results are there or none.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,6 +14,7 @@ import numpy as np
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_kernel import Kernel
 from kbench.engine.core.types import Array
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import service
 from kbench.engine.runtime import threads
@@ -22,27 +24,6 @@ PIECE_ELEMENTS = 8192
 ROW_FIELDS = 6
 """Fields of one kernel: address, parameters, items, items of a piece, its first piece and the
 end."""
-
-SOURCE = '''"""Library kernel of kbench: other kernels, each over the pieces of its own work."""
-from kbench.engine.intrinsics.toolkit import call_range, field, range_kernel, store_int64
-
-
-@range_kernel
-def run(params, start, stop):
-    store_int64(params, 0, 1)
-    piece = start
-    row = 1
-    while piece < stop:
-        end = field(params, row + 5)
-        if piece < end:
-            size = field(params, row + 3)
-            first = field(params, row + 4)
-            low = (piece - first) * size
-            high = min((min(stop, end) - first) * size, field(params, row + 2))
-            call_range(field(params, row), field(params, row + 1), low, high)
-            piece = end
-        row += 6
-'''
 
 
 class Table:
@@ -64,7 +45,8 @@ class Table:
     def ready(self) -> bool:
         """Whether the kernel that runs the others is there."""
         if not self._address:
-            job = service.submit("table", lambda: SOURCE)
+            text = functools.partial(kernel_file.specialized, "codegen/sources/table")
+            job = service.submit("table", text)
             if job is not None and job.state == "ready":
                 self._address = job.address
         return self._address != 0

@@ -19,6 +19,8 @@ peek_element: Any
 """Likewise, from memory that the kernel writes."""
 store_element: Any
 
+load_value: Any
+"""Read a number in the dtype of the arithmetic."""
 peek_value: Any
 """Read an intermediate result."""
 store_value: Any
@@ -43,6 +45,8 @@ store_total: Any
 
 exp_value: Any
 """The exponential of a `value`."""
+join: Any
+"""One step of a fold."""
 better_of: Any
 """The larger of two values, or the smaller."""
 pair: Any
@@ -68,8 +72,18 @@ SIZE: int
 WORD_BYTES: int
 """Bytes of one that is moved as it is."""
 
+FEW_LANES: int
+"""Lanes up to which neighbouring cells are computed side by side."""
 FORM: str
 """Which of several ways an item is worked on."""
+IN_ROWS: bool
+"""Whether lanes are neighbouring windows."""
+MAY_DIVIDE: bool
+"""Whether results may be divided by the number of cells."""
+SCRATCH_LANES: int
+"""Lanes whose running values fit the scratch of one item."""
+TO_LARGEST: bool
+"""Whether the largest cell of a window gets all, or each cell its share."""
 NUMBERS_OF_RUN: int
 """Random numbers that one run of words gives."""
 SQUARE_SIDE: int

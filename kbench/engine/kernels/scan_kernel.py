@@ -14,10 +14,11 @@ import numpy as np
 from kbench.engine.codegen.scan_program import Recurrence, source
 from kbench.engine.core.fork_safety import cached_property
 from kbench.engine.core.types import Array, CancelCheck
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv.api import find_tiles
-from kbench.engine.kernels.conv.direct_source import PACK_FIELDS
+from kbench.engine.kernels.conv.direct_source import PACK
 from kbench.engine.kernels.conv.launch import PRODUCTS_PER_ELEMENT, Tiles, made_run
 from kbench.engine.runtime import config, threads
 
@@ -190,7 +191,9 @@ class Kernel:
             "row_step": matrix.strides[0] // size, "column_step": matrix.strides[1] // size,
             "lanes": tiles.lanes,
         }  # fmt: skip
-        run = made_run(PACK_FIELDS, values, 1, PRODUCTS_PER_ELEMENT * matrix.size)
+        run = made_run(
+            kernel_file.parameters_of(PACK), values, 1, PRODUCTS_PER_ELEMENT * matrix.size
+        )
         run(tiles.pack, tiles.dtype, None, address_of(panels), address_of(matrix))
         return panels
 

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.array_memory import are_same, can_write_to
 from kbench.engine.jit.launch import Launch
 from kbench.engine.kernels.conv import col2im, direct, direct_source
@@ -66,7 +67,17 @@ def find(way: str, dtype: str) -> Convolution | None:
 
 def _tile_text(dtype: str) -> str:
     """The source of the tiles; their shape is chosen where it is compiled."""
-    return direct_source.TILES.replace("DTYPE", dtype).replace("SHAPE", f'geometry("{dtype}")')
+    return kernel_file.specialized(direct_source.TILES, DTYPE=dtype)
+
+
+def _pack_text(dtype: str) -> str:
+    """The source of the kernel that brings weights into panels."""
+    return kernel_file.specialized(
+        direct_source.PACK,
+        element=dtype,
+        load_element=f"load_{dtype}",
+        store_element=f"store_{dtype}",
+    )
 
 
 _ready: dict[str, Tiles] = {}
@@ -81,7 +92,7 @@ def find_tiles(dtype: str) -> Tiles | None:
         "gather": lambda: direct_source.filled(
             direct_source.GATHER, dtype, direct_source.GATHER_FIELDS
         ),
-        "pack": lambda: direct_source.filled(direct_source.PACK, dtype, direct_source.PACK_FIELDS),
+        "pack": lambda: _pack_text(dtype),
         "reduce": lambda: direct_source.filled(
             direct_source.REDUCE, dtype, direct_source.REDUCE_FIELDS
         ),

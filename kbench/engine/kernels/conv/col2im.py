@@ -14,9 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.engine.core.types import Array, Ints
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
-from kbench.engine.kernels.conv.direct_source import PACK_FIELDS, filled
+from kbench.engine.kernels.conv.direct_source import PACK, filled
 from kbench.engine.kernels.conv.launch import (
     MAX_PLANS,
     PRODUCTS_PER_ELEMENT,
@@ -30,19 +31,6 @@ from kbench.engine.kernels.conv.variants import Memory, Stage, Way
 
 MIN_ITEMS = 32
 """Items that keep any number of threads busy."""
-
-LOOP = '''"""Rows of DTYPE added to others."""
-from kbench.engine.jit.numba_backend import entry
-from kbench.engine.kernels.conv.col2im_tile import added
-from kbench.engine.intrinsics.fma_tile import geometry
-
-_added = added("DTYPE", geometry("DTYPE")[0])
-
-
-@entry(6)
-def add(rows, source, step_source, target, step_target, length):
-    _added(rows, source, step_source, target, step_target, length)
-'''
 
 FIELDS = (
     "out", "g", "packed", "flags", "areas", "scratch", "area_bytes",    # set by each call
@@ -134,7 +122,7 @@ def find_loops(dtype: str) -> Loops | None:
     if dtype in _ready:
         return _ready[dtype]
     texts = {
-        "add": lambda: LOOP.replace("DTYPE", dtype),
+        "add": lambda: kernel_file.specialized("kernels/conv/sources/add", DTYPE=dtype),
         "spread": lambda: filled(SPREAD, dtype, FIELDS),
     }
     done = compiled("conv", dtype, texts)
@@ -176,7 +164,7 @@ def _planned(
     (row_taps, taps), (stride, step), (row_pad, pad) = kernel[1:3], strides[1:], pads[1:]
     place = np.zeros(1, np.int64)
     pack = made_run(
-        PACK_FIELDS,
+        kernel_file.parameters_of(PACK),
         {
             "places": address_of(place), "taps": 1, "rows": filters, "columns": width,
             "lanes": tiles.lanes, "row_step": 1, "column_step": filters,

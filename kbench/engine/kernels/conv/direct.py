@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.engine.core.types import Array, Ints
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.kernels.conv import col2im, direct_source
 from kbench.engine.kernels.conv.launch import (
@@ -180,7 +181,9 @@ def _packing(
     }  # fmt: skip
     width = -(-columns // tiles.lanes) * tiles.lanes
     work = 4 * PRODUCTS_PER_ELEMENT * rows * columns
-    run = made_run(direct_source.PACK_FIELDS, values, places.size, work, kept=[places])
+    run = made_run(
+        kernel_file.parameters_of(direct_source.PACK), values, places.size, work, kept=[places]
+    )
     return run, places.size * rows * width
 
 

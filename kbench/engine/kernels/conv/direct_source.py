@@ -11,57 +11,7 @@ Every size in the parameter block is in elements unless its name says bytes.
 
 from __future__ import annotations
 
-TILES = '''"""The tiles of convolutions in DTYPE: two vectors wide, and one."""
-from kbench.engine.jit.numba_backend import entry
-from kbench.engine.intrinsics.fma_tile import geometry, tiles
-
-LANES, ROWS = SHAPE
-_two = tiles("DTYPE", LANES, ROWS, 2)
-_one = tiles("DTYPE", LANES, ROWS, 1)
-
-
-@entry(2)
-def wide(m, block):
-    _two(m, block)
-
-
-@entry(2)
-def narrow(m, block):
-    _one(m, block)
-'''
-
-PACK_FIELDS = ("packed", "kernel", "places", "taps", "rows", "columns", "row_step", "column_step",
-               "lanes")  # fmt: skip
-
-PACK = '''"""Kernels of convolutions in panels of two vectors, the rest zeros."""
-from kbench.engine.intrinsics.toolkit import (
-    field,
-    load_DTYPE,
-    load_int64,
-    range_kernel,
-    store_DTYPE,
-)
-import numpy as np
-
-
-@range_kernel
-def run(params, start, stop):
-FIELDS
-    for tap in range(start, stop):
-        source = load_int64(places, tap)
-        for first in range(0, columns, 2 * lanes):
-            count = min(2 * lanes, columns - first)
-            width = 2 * lanes if count > lanes else lanes
-            target = first * taps * rows + tap * rows * width
-            for k in range(rows):
-                place = source + k * row_step + first * column_step
-                for n in range(count):
-                    value = load_DTYPE(kernel, place + n * column_step)
-                    store_DTYPE(packed, target + n, value)
-                for n in range(count, width):
-                    store_DTYPE(packed, target + n, np.DTYPE(0))
-                target += width
-'''
+TILES, PACK = "kernels/conv/sources/tiles", "kernels/conv/sources/pack"
 
 GATHER_FIELDS = (
     "out", "x", "packed", "flags", "areas", "scratch", "area_bytes",    # set by each call

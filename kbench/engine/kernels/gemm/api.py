@@ -70,7 +70,7 @@ def find_compiled(dtype: str) -> Compiled | None:
         return _ready[dtype]
     texts = {
         f"conv_tiles_{dtype}": lambda: conv._tile_text(dtype),
-        f"gemm_panel_{dtype}": lambda: sources.filled(sources.PANEL, dtype),
+        f"gemm_panel_{dtype}": lambda: sources.panel(dtype),
         f"gemm_run_{dtype}": lambda: sources.filled(sources.RUN, dtype),
     }
     jobs = [service.submit(name, text) for name, text in texts.items()]

@@ -10,42 +10,19 @@ Names say rows, columns and depth of the product; every step is in bytes.
 
 from __future__ import annotations
 
-PANEL = '''"""Strips of matrices of DTYPE, turned and padded to the width of a tile."""
-from kbench.engine.jit.numba_backend import entry
-from kbench.engine.intrinsics.memory import zero_bytes
-from kbench.engine.intrinsics.fma_tile import geometry
-from kbench.engine.kernels.gemm.packing import row_copier, turner
-from kbench.engine.intrinsics.toolkit import peek_DTYPE, store_DTYPE
-
-LANES = geometry("DTYPE")[0]
-_turn = turner("DTYPE", LANES)
-_copy_one = row_copier("DTYPE", LANES, 1)
-_copy_two = row_copier("DTYPE", LANES, 2)
+from kbench.engine.jit import kernel_file
 
 
-@entry(7)
-def panel(target, source, depth, count, step_k, step_n, width):
-    line = width * SIZE
-    done = 0
-    if step_n == SIZE and width == LANES:
-        _copy_one(target, source, depth, step_k, count)
-        return
-    if step_n == SIZE and width == 2 * LANES:
-        _copy_two(target, source, depth, step_k, count)
-        return
-    if step_k == SIZE:
-        done = depth // LANES * LANES
-        for n in range(0, width, LANES):
-            for k in range(0, done, LANES):
-                if n < count:
-                    _turn(target + k * line + n * SIZE, line,
-                          source + n * step_n + k * SIZE, step_n, count - n)
-    for k in range(done, depth):
-        for n in range(count):
-            value = peek_DTYPE(source + n * step_n + k * step_k, 0)
-            store_DTYPE(target + k * line, n, value)
-        zero_bytes(target + k * line + count * SIZE, line - count * SIZE)
-'''
+def panel(dtype: str) -> str:
+    """The source of `panel`."""
+    return kernel_file.specialized(
+        "kernels/gemm/sources/panel",
+        DTYPE=dtype,
+        SIZE=4 if dtype == "float32" else 8,
+        peek_element=f"peek_{dtype}",
+        store_element=f"store_{dtype}",
+    )
+
 
 FIELDS = (
     "out", "a", "b", "packed", "scratch", "claims", "limit", "after", "after_params",  # by each run

@@ -239,7 +239,7 @@ class Work:
         images = len(out)
         field = {**self.fields, "outer": images, "y": address_of(out)}
         field.update({letter: address_of(array) for letter, array in arrays.items()})
-        params = np.array([field.get(name, 0) for name in spatial_source.FIELDS], np.int64)
+        params = np.array([field.get(name, 0) for name in spatial_source.fields()], np.int64)
         each = self.windows * self.taps // self.items
         drive(job, params, images * self.items, each, cancel_check)
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbench.engine.core.types import Array, CancelCheck
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
-from kbench.engine.kernels.conv.direct_source import filled
 from kbench.engine.kernels.conv.launch import (
     MIN_STREAMED_BYTES,
     PRODUCTS_PER_ELEMENT,
@@ -50,10 +50,11 @@ def find_loops(dtype: str) -> Loops | None:
     """The loops of float32 or float64, or None while they are not ready."""
     if dtype in _ready:
         return _ready[dtype]
+    size = 4 if dtype == "float32" else 8
     texts = {
         "tiles": lambda: channel_source.TILES.replace("DTYPE", dtype),
-        "gather": lambda: filled(channel_source.GATHER, dtype, channel_source.GATHER_FIELDS),
-        "route": lambda: filled(channel_source.ROUTE, dtype, channel_source.ROUTE_FIELDS),
+        "gather": lambda: kernel_file.specialized(channel_source.GATHER, SIZE=size),
+        "route": lambda: kernel_file.specialized(channel_source.ROUTE, SIZE=size),
     }
     done = compiled("pool", dtype, texts)
     if done is None:
@@ -127,7 +128,8 @@ class Windows:
             "height": height, "strips": strips,
             "divides": int(self.name == "average"), "adds": int(not self.exact),
         }  # fmt: skip
-        fields = channel_source.ROUTE_FIELDS if self.back else channel_source.GATHER_FIELDS
+        file = channel_source.ROUTE if self.back else channel_source.GATHER
+        fields = kernel_file.parameters_of(file)
         cells = row[0] * column[0]
         areas: tuple[int, ...] = (16 * cells,)
         strip = height * in_columns * self.inner * (4 if self.dtype == "float32" else 8)

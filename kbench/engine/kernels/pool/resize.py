@@ -15,6 +15,7 @@ import numpy as np
 
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
@@ -25,143 +26,20 @@ MIN_ELEMENTS = 8192
 FEW_LANES = 8
 """Lanes up to which neighbouring cells are computed side by side."""
 
-HEAD = '''"""Library kernel of kbench: NAME of DTYPE along one axis."""
-import numpy as np
-from kbench.engine.intrinsics.toolkit import (
-    field,
-    inline,
-    load_DTYPE,
-    load_VALUE,
-    PEEKrange_kernel,
-    store_DTYPE,
-)
-
-
-@inline
-def neighbour(phase, factor):
-    """Where the other cell of a phase lies: before, nowhere, or behind."""
-    if 2 * phase + 1 == factor:
-        return 0
-    return -1 if 2 * phase + 1 < factor else 1
-'''
-
-STRETCH = '''
-
-@inline
-def mix(y, to, step, x, at, other, far, weight, n):
-    """n lanes between two cells."""
-    rest = np.VALUE(1) - weight
-    for i in range(n):
-        own = load_DTYPE(x, at + i * far) * rest
-        store_DTYPE(y, to + i * step, own + load_DTYPE(x, other + i * far) * weight)
-
-
-@inline
-def copy(y, to, step, x, at, far, n):
-    """n lanes as they are: edges, and cells with the same centre."""
-    for i in range(n):
-        store_DTYPE(y, to + i * step, load_DTYPE(x, at + i * far))
-
-
-@range_kernel
-def run(params, start, stop):
-READ
-    for item in range(start, stop):
-        if inner > FEW:
-            i = item % n
-            for phase in range(factor):
-                side = neighbour(phase, factor)
-                to = (item * factor + phase) * inner
-                at = item * inner
-                if (side == 0) | (i + side < 0) | (i + side >= n):
-                    copy(y, to, 1, x, at, 1, inner)
-                else:
-                    weight = load_VALUE(weights, phase)
-                    mix(y, to, 1, x, at, at + side * inner, 1, weight, inner)
-            continue
-        row = item * n * inner
-        for phase in range(factor):
-            side = neighbour(phase, factor)
-            weight = load_VALUE(weights, phase)
-            low = 1 if side < 0 else 0
-            high = n - 1 if side > 0 else n
-            for j in range(inner):
-                to = row * factor + phase * inner + j
-                step = factor * inner
-                if side == 0:
-                    copy(y, to, step, x, row + j, inner, n)
-                    continue
-                at = row + low * inner + j
-                other = at + side * inner
-                mix(y, to + low * step, step, x, at, other, inner, weight, high - low)
-                edge = 0 if side < 0 else n - 1
-                copy(y, to + edge * step, step, x, row + edge * inner + j, inner, 1)
-'''
-
-SHRINK = '''
-
-@inline
-def add(first, y, to, step, g, at, far, weight, n):
-    """n lanes of a cell take their share of one phase."""
-    if first:
-        for i in range(n):
-            store_DTYPE(y, to + i * step, load_DTYPE(g, at + i * far) * weight)
-        return
-    for i in range(n):
-        part = load_DTYPE(g, at + i * far) * weight
-        store_DTYPE(y, to + i * step, peek_DTYPE(y, to + i * step) + part)
-
-
-@range_kernel
-def run(params, start, stop):
-READ
-    whole = np.VALUE(1)
-    for item in range(start, stop):
-        if inner > FEW:
-            i = item % n
-            to = item * inner
-            for phase in range(factor):
-                side = neighbour(phase, factor)
-                weight = load_VALUE(weights, phase)
-                outside = (side == 0) | (i + side < 0) | (i + side >= n)
-                own = whole if outside else whole - weight
-                at = (item * factor + phase) * inner
-                add(phase == 0, y, to, 1, x, at, 1, own, inner)
-                if (side != 0) & (i - side >= 0) & (i - side < n):
-                    add(False, y, to, 1, x, at - side * factor * inner, 1, weight, inner)
-            continue
-        row = item * n * inner
-        far = factor * inner
-        for j in range(inner):
-            to = row + j
-            for phase in range(factor):
-                side = neighbour(phase, factor)
-                weight = load_VALUE(weights, phase)
-                at = row * factor + phase * inner + j
-                own = whole if side == 0 else whole - weight
-                add(phase == 0, y, to, inner, x, at, far, own, n)
-                if side == 0:
-                    continue
-                edge = 0 if side < 0 else n - 1
-                add(False, y, to + edge * inner, inner, x, at + edge * far, far, weight, 1)
-                low = 1 if side < 0 else 0
-                from_ = to + (low + side) * inner
-                add(False, y, from_, inner, x, at + low * far, far, weight, n - 1)
-'''
-
-FIELDS = ("y", "x", "weights", "n", "factor", "inner")
-_READ = "\n".join(f"    {name} = field(params, {place})" for place, name in enumerate(FIELDS))
-
 
 def source(name: str, dtype: str) -> str:
     """The module that defines `run` over cells, or over rows where these have few lanes."""
-    text = HEAD + (STRETCH if name == "stretch" else SHRINK).replace("READ", _READ)
-    text = text.replace("PEEK", "peek_DTYPE,\n    " if name == "shrink" else "")
-    text = (
-        text.replace("NAME", name).replace("FEW", str(FEW_LANES)).replace("VALUE", computed(dtype))
+    value = computed(dtype)
+    names = {"peek_element": f"peek_{dtype}"} if name == "shrink" else {}
+    return kernel_file.specialized(
+        f"kernels/pool/sources/{name}",
+        FEW_LANES=FEW_LANES,
+        load_element=f"load_{dtype}",
+        load_value=f"load_{value}",
+        store_element=f"store_{dtype}",
+        value=value,
+        **names,
     )
-    text = text.replace("    load_DTYPE,\n", "") if dtype == computed(dtype) else text
-    return text.replace("DTYPE", dtype)
 
 
 def kernel_factory(

@@ -22,14 +22,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
-from kbench.engine.kernels.conv.direct_source import PACK_FIELDS, filled
+from kbench.engine.kernels.conv.direct_source import PACK, filled
 from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, compiled, made_run, starts
 from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
 from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way
 from kbench.engine.kernels.winograd import source as sources
 from kbench.engine.runtime import config
+
+WEIGHTS = "kernels/winograd/sources/weights"
 
 _Way = tuple[Ints, Ints, tuple[int, int], bool]
 """Zeros before the input, how far the window's weights are apart, groups of filters by rows and
@@ -73,10 +76,10 @@ def find_loops() -> Loops | None:
     if _ready:
         return _ready[0]
     texts = {
-        "tiles": lambda: sources.TILES,
+        "tiles": lambda: kernel_file.specialized("kernels/winograd/sources/tiles"),
         "gather": lambda: filled(sources.KERNEL, "float32", sources.FIELDS),
         "reduce": lambda: filled(sources.SUM, "float32", sources.SUM_FIELDS),
-        "weights": lambda: filled(sources.WEIGHTS, "float32", sources.WEIGHT_FIELDS),
+        "weights": lambda: kernel_file.specialized(WEIGHTS, SIZE=4),
     }
     done = compiled("winograd", "float32", texts)
     if done is None:
@@ -257,7 +260,7 @@ def _planned(
     channels, filters = x[4], out[4] * math.prod(groups)
     places = np.arange(36 * taps, dtype=np.int64) * (channels * filters)
     pack = made_run(
-        PACK_FIELDS,
+        kernel_file.parameters_of(PACK),
         {
             "places": address_of(places), "taps": 36 * taps, "rows": channels, "columns": filters,
             "lanes": tiles.lanes, "row_step": 1 if back else filters,
@@ -338,7 +341,9 @@ def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) 
         "plane": 4 * taps * count, "count": count, "chunk": ITEM_WEIGHTS,
     }  # fmt: skip
     items = -(-count // ITEM_WEIGHTS)
-    return made_run(sources.WEIGHT_FIELDS, values, items, 100 * min(count, ITEM_WEIGHTS))
+    return made_run(
+        kernel_file.parameters_of(WEIGHTS), values, items, 100 * min(count, ITEM_WEIGHTS)
+    )
 
 
 @functools.lru_cache(MAX_PLANS)

@@ -10,42 +10,8 @@ from __future__ import annotations
 
 import textwrap
 
-TILES = '''"""The transforms of Winograd's convolution in float32."""
-from kbench.engine.jit.numba_backend import entry
-from kbench.engine.intrinsics.fma_tile import geometry
-from kbench.engine.kernels.winograd.tile import transform
-
-LANES = geometry("float32")[0]
-
-'''
 NAMES = ("into", "back", "spread", "weights", "totals")
-
-_TRANSFORM = """
-_NAME = transform("NAME", "float32", LANES)
-
-
-@entry(6)
-def NAME(source, target, row, column, plane, channels):
-    _NAME(source, target, row, column, plane, channels)
-
-"""
-TILES += "\n".join(_TRANSFORM.replace("NAME", name) for name in NAMES)
-
-WEIGHT_FIELDS = ("source", "target", "transform", "row", "column", "plane", "count", "chunk")
-
-WEIGHTS = '''"""Transforms of all channels and filters of a 3x3 kernel of float32, or back."""
-from kbench.engine.intrinsics.memory import call_6
-from kbench.engine.intrinsics.toolkit import field, range_kernel
-
-
-@range_kernel
-def run(params, start, stop):
-FIELDS
-    for item in range(start, stop):
-        first = item * chunk
-        call_6(transform, source + first * SIZE, target + first * SIZE, row, column, plane,
-               min(chunk, count - first))
-'''
+"""The transforms of `sources/tiles.py`."""
 
 PLACES = """
 @inline

@@ -13,7 +13,7 @@ from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.jit.service import service, stats
 from kbench.engine.kernels import registry
 from kbench.engine.kernels.conv import api as conv
-from kbench.engine.kernels.conv import direct, direct_source
+from kbench.engine.kernels.conv import direct
 from kbench.engine.kernels.conv.launch import Tiles
 from kbench.engine.kernels.conv.variants import Memory, perform
 from kbench.engine.kernels.depthwise import api as depthwise
@@ -179,7 +179,7 @@ def test_every_depthwise_way_agrees_with_loops(size, dtype):
 @pytest.mark.parametrize(("lanes", "most"), [(8, 6), (4, 12), (4, 6)])
 def test_tiles_of_other_machines(lanes, most):
     """What AVX2, NEON and SSE would run; this machine's own tile is in every other test."""
-    text = direct_source.TILES.replace("DTYPE", "float32").replace("SHAPE", str((lanes, most)))
+    text = conv._tile_text("float32").replace("geometry(DTYPE)", str((lanes, most)))
     job = service.submit(f"conv_tiles_float32_{lanes}x{most}", lambda: text)
     assert job is not None and job.state == "ready", stats().failures
     host = conv.find_tiles("float32")

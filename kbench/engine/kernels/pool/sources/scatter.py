@@ -1,47 +1,71 @@
-"""Sources of the pooling kernels that scatter: to the winner of each window, or to all its cells.
+"""Library kernel of kbench: what arrived at windows, given to their cells, strip by strip."""
 
-Texts with the names that `spatial_source.source` fills in. An item zeroes a strip of rows of the
-input and then visits every window that reaches into it.
-"""
+from kbench.engine.intrinsics.primitives import select
+from kbench.engine.intrinsics.specialized import (
+    IN_ROWS,
+    SCRATCH_LANES,
+    SIZE,
+    TO_LARGEST,
+    load_element,
+    parameters,
+    peek_element,
+    scratch_values,
+    store_element,
+    value,
+)
+from kbench.engine.jit.numba_backend import inline, range_kernel
+from kbench.engine.kernels.pool.windows import (
+    before,
+    behind,
+    first_behind,
+    first_reaching,
+    same_from,
+)
 
-from __future__ import annotations
-
-ROUTE = '''
 
 @inline
 def share(g, at, cells):
-    """What a window gives away: all of it to one cell."""
-    return load_DTYPE(g, at)
+    """What a window gives away: all of it to one cell, or a share to each."""
+    if TO_LARGEST:
+        return load_element(g, at)
+    else:
+        return load_element(g, at) / value(cells)
 
 
 @inline
 def tap(y, x, h, left, cell, far, at, step, n, inside):
-    """One cell of each window: it takes all that is left if its value is the window's."""
-    if inside:
+    """One cell of each window: the largest takes all that is left, or each takes its share."""
+    if TO_LARGEST:
+        if inside:
+            for i in range(n):
+                own = load_element(x, cell + i * far)
+                hit = (own == load_element(h, at + i * step)) | (own != own)
+                rest = peek_element(left, i)
+                taken = select(hit, rest, value(0))
+                store_element(y, cell + i * far, peek_element(y, cell + i * far) + taken)
+                store_element(left, i, select(hit, value(0), rest))
+            return
         for i in range(n):
-            value = load_DTYPE(x, cell + i * far)
-            hit = (value == load_DTYPE(h, at + i * step)) | (value != value)
-            rest = peek_DTYPE(left, i)
-            taken = select(hit, rest, np.VALUE(0))
-            store_DTYPE(y, cell + i * far, peek_DTYPE(y, cell + i * far) + taken)
-            store_DTYPE(left, i, select(hit, np.VALUE(0), rest))
-        return
-    for i in range(n):
-        value = load_DTYPE(x, cell + i * far)
-        hit = (value == load_DTYPE(h, at + i * step)) | (value != value)
-        store_DTYPE(left, i, select(hit, np.VALUE(0), peek_DTYPE(left, i)))
-'''
+            own = load_element(x, cell + i * far)
+            hit = (own == load_element(h, at + i * step)) | (own != own)
+            store_element(left, i, select(hit, value(0), peek_element(left, i)))
+    else:
+        if inside:
+            for i in range(n):
+                part = peek_element(y, cell + i * far) + peek_element(left, i)
+                store_element(y, cell + i * far, part)
 
-ROUTE_NARROW = '''
 
 @inline
-def narrow(y, x, h, g, left, base, STRIP):
+def narrow_to_largest(y, x, h, g, left, base, image, d0, d1, r0, r1, from_d, to_d, from_r, to_r,
+                      depth, rows, cols, inner, ocols, kcols, scols, pcols,
+                      divides, wide):  # fmt: skip
     """One row of windows with few lanes: the same cell of many windows at a time."""
-    for low in range(0, ocols, LANES):
-        high = min(low + LANES, ocols)
+    for low in range(0, ocols, SCRATCH_LANES):
+        high = min(low + SCRATCH_LANES, ocols)
         for j in range(inner):
             for o in range(low, high):
-                store_DTYPE(left, o - low, load_DTYPE(g, base + o * inner + j))
+                store_element(left, o - low, load_element(g, base + o * inner + j))
             for d in range(d0, d1):
                 for r in range(r0, r1):
                     inside = (d >= from_d) & (d < to_d) & (r >= from_r) & (r < to_r)
@@ -52,40 +76,23 @@ def narrow(y, x, h, g, left, base, STRIP):
                         o1 = min(high, (cols - 1 - shift) // scols + 1)
                         cell = (line + o0 * scols + shift) * inner + j
                         at = base + o0 * inner + j
-                        rest = left + (o0 - low) * ITEMSIZE
+                        rest = left + (o0 - low) * SIZE
                         far = scols * inner
                         tap(y, x, h, rest, cell, far, at, inner, o1 - o0, inside)
-'''
-
-SHARE = '''
-
-@inline
-def share(g, at, cells):
-    """What a window gives to each of its cells."""
-    return load_DTYPE(g, at) / np.VALUE(cells)
 
 
 @inline
-def tap(y, x, h, left, cell, far, at, step, n, inside):
-    """One cell of each window."""
-    if inside:
-        for i in range(n):
-            part = peek_DTYPE(y, cell + i * far) + peek_DTYPE(left, i)
-            store_DTYPE(y, cell + i * far, part)
-'''
-
-SHARE_NARROW = '''
-
-@inline
-def narrow(y, x, h, g, left, base, STRIP):
+def narrow_to_each(y, x, h, g, left, base, image, d0, d1, r0, r1, from_d, to_d, from_r, to_r,
+                   depth, rows, cols, inner, ocols, kcols, scols, pcols,
+                   divides, wide):  # fmt: skip
     """One row of windows with few lanes: what they give along the row, then that to each row."""
-    rowed = scratch_BITS()
+    rowed = scratch_values()
     for low in range(0, ocols, wide):
         high = min(low + wide, ocols)
         begin = before(low, scols, pcols)
         n = (behind(high - 1, scols, pcols, kcols, cols) - begin) * inner
         for i in range(n):
-            store_DTYPE(rowed, i, np.VALUE(0))
+            store_element(rowed, i, value(0))
         o = low
         while o < high:
             count = behind(o, scols, pcols, kcols, cols) - before(o, scols, pcols)
@@ -94,7 +101,7 @@ def narrow(y, x, h, g, left, base, STRIP):
             at = base + o * inner
             to = (o - low) * inner
             for i in range((o1 - o) * inner):
-                store_DTYPE(left, to + i, share(g, at + i, cells))
+                store_element(left, to + i, share(g, at + i, cells))
             o = o1
         for k in range(kcols):
             shift = k - pcols
@@ -108,29 +115,28 @@ def narrow(y, x, h, g, left, base, STRIP):
                 at = (o0 - low) * inner + j
                 for i in range(count):
                     place = cell + i * far
-                    part = peek_DTYPE(rowed, place) + peek_DTYPE(left, at + i * step)
-                    store_DTYPE(rowed, place, part)
+                    part = peek_element(rowed, place) + peek_element(left, at + i * step)
+                    store_element(rowed, place, part)
         for d in range(max(d0, from_d), min(d1, to_d)):
             for r in range(max(r0, from_r), min(r1, to_r)):
                 line = (((image * depth + d) * rows + r) * cols + begin) * inner
                 for i in range(n):
-                    store_DTYPE(y, line + i, peek_DTYPE(y, line + i) + peek_DTYPE(rowed, i))
-'''
+                    store_element(y, line + i, peek_element(y, line + i) + peek_element(rowed, i))
 
-BROAD = '''
 
 @inline
-def broad(y, x, h, g, left, base, STRIP):
+def broad(y, x, h, g, left, base, image, d0, d1, r0, r1, from_d, to_d, from_r, to_r, depth,
+          rows, cols, inner, ocols, kcols, scols, pcols, divides, wide):  # fmt: skip
     """One row of windows with many lanes: every window by itself."""
     for o in range(ocols):
         c0 = before(o, scols, pcols)
         c1 = behind(o, scols, pcols, kcols, cols)
         cells = (d1 - d0) * (r1 - r0) * (c1 - c0) if divides else 1
-        for low in range(0, inner, LANES):
-            n = min(inner - low, LANES)
+        for low in range(0, inner, SCRATCH_LANES):
+            n = min(inner - low, SCRATCH_LANES)
             at = base + o * inner + low
             for i in range(n):
-                store_DTYPE(left, i, share(g, at + i, cells))
+                store_element(left, i, share(g, at + i, cells))
             for d in range(d0, d1):
                 for r in range(r0, r1):
                     inside = (d >= from_d) & (d < to_d) & (r >= from_r) & (r < to_r)
@@ -138,14 +144,15 @@ def broad(y, x, h, g, left, base, STRIP):
                     for c in range(c0, c1):
                         cell = (line + c) * inner + low
                         tap(y, x, h, left, cell, 1, at, 1, n, inside)
-'''
 
-SCATTER = """
 
 @range_kernel
 def run(params, start, stop):
-READ
-    left = scratch_BITS()
+    (y, x, g, outer, depth, rows, cols, inner, odepth, orows, ocols, kdepth, krows, kcols,
+     sdepth, srows, scols, pdepth, prows, pcols, divides, strip_depth, strip_rows,
+     strips_depth, strips_rows, wide, h,
+    ) = parameters(params)  # fmt: skip
+    left = scratch_values()
     for item in range(start, stop):
         upper = item // strips_rows
         image = upper // strips_depth
@@ -156,7 +163,7 @@ READ
         for d in range(from_d, to_d):
             line = ((image * depth + d) * rows + from_r) * cols * inner
             for i in range((to_r - from_r) * cols * inner):
-                store_DTYPE(y, line + i, np.VALUE(0))
+                store_element(y, line + i, value(0))
         last_d = first_behind(to_d, sdepth, pdepth, odepth)
         last_r = first_behind(to_r, srows, prows, orows)
         for plane in range(first_reaching(from_d, sdepth, pdepth, kdepth), last_d):
@@ -166,12 +173,15 @@ READ
                 r0 = before(row, srows, prows)
                 r1 = behind(row, srows, prows, krows, rows)
                 base = ((image * odepth + plane) * orows + row) * ocols * inner
-                WAY(y, x, h, g, left, base, STRIP)
-"""
-
-
-def body(name: str, wide: bool) -> str:
-    """The functions of a kernel that scatters, and its loop over strips."""
-    if name == "max_gradient":
-        return ROUTE + (ROUTE_NARROW if wide else BROAD) + SCATTER
-    return SHARE + (SHARE_NARROW if wide else BROAD) + SCATTER
+                if not IN_ROWS:
+                    broad(y, x, h, g, left, base, image, d0, d1, r0, r1, from_d, to_d,
+                          from_r, to_r, depth, rows, cols, inner, ocols, kcols, scols,
+                          pcols, divides, wide)  # fmt: skip
+                elif TO_LARGEST:
+                    narrow_to_largest(y, x, h, g, left, base, image, d0, d1, r0, r1, from_d,
+                                      to_d, from_r, to_r, depth, rows, cols, inner, ocols,
+                                      kcols, scols, pcols, divides, wide)  # fmt: skip
+                else:
+                    narrow_to_each(y, x, h, g, left, base, image, d0, d1, r0, r1, from_d,
+                                   to_d, from_r, to_r, depth, rows, cols, inner, ocols,
+                                   kcols, scols, pcols, divides, wide)  # fmt: skip
