@@ -1,0 +1,4 @@
+"""Kernel file of the CTC loss.
+
+It is read as text (`jit/kernel_file.py`), and never imported.
+"""
