@@ -17,7 +17,7 @@ from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
-from kbench.engine.kernels.conv.direct_source import PACK, filled
+from kbench.engine.kernels.conv.direct_source import PACK
 from kbench.engine.kernels.conv.launch import (
     MAX_PLANS,
     PRODUCTS_PER_ELEMENT,
@@ -32,78 +32,7 @@ from kbench.engine.kernels.conv.variants import Memory, Stage, Way
 MIN_ITEMS = 32
 """Items that keep any number of threads busy."""
 
-FIELDS = (
-    "out", "g", "packed", "flags", "areas", "scratch", "area_bytes",    # set by each call
-    "wide", "narrow", "lanes", "most", "add", "sums_at",
-    "rows", "columns", "filters", "out_rows", "out_columns", "channels",
-    "row_taps", "column_taps", "row_stride", "column_stride", "row_pad", "column_pad",
-    "row_dilation", "inner_first", "inner_last", "apart", "height", "chunks", "length",
-)  # fmt: skip
-
-SPREAD = '''"""Gradient of a convolution of DTYPE to an input with few channels."""
-from kbench.engine.intrinsics.memory import call_6, give_back, take, zero_bytes
-from kbench.engine.intrinsics.fma_tile import call_tile
-from kbench.engine.intrinsics.toolkit import field, range_kernel, store_int64
-
-
-@range_kernel
-def run(params, start, stop):
-FIELDS
-    number = take(flags, areas)
-    table = scratch + number * area_bytes
-    sums = table + sums_at
-    store_int64(table, 0, 0)
-    store_int64(table, 1, 0)
-    pixel = channels * SIZE
-    sum_bytes = length * SIZE
-    width = row_taps * column_taps * channels
-    blocks = (columns + most - 1) // most
-    share = columns // blocks
-    longer = columns - share * blocks
-    reach = (row_taps - 1) * row_dilation
-    for item in range(start, stop):
-        image = item // chunks
-        top = (item - image * chunks) * height
-        bottom = min(top + height, out_rows)
-        zero_bytes(out + (image * out_rows + top) * out_columns * pixel,
-                   (bottom - top) * out_columns * pixel)
-        first = max(0, (top + row_pad - reach + row_stride - 1) // row_stride)
-        last = min(rows, (bottom - 1 + row_pad) // row_stride + 1)
-        for row in range(first, last):
-            source = g + (image * rows + row) * columns * filters * SIZE
-            for n in range(0, width, 2 * lanes):
-                count = min(2 * lanes, width - n)
-                tile = wide if count > lanes else narrow
-                panel_row = (2 * lanes if count > lanes else lanes) * SIZE
-                where = 0
-                for block in range(blocks):
-                    size = share + 1 if block < longer else share
-                    call_tile(tile, size, source + where * filters * SIZE, table, 1, filters,
-                              filters * SIZE, SIZE, packed + n * filters * SIZE, panel_row,
-                              sums + where * sum_bytes + n * SIZE, sum_bytes, count, 0)
-                    where += size
-            for a in range(row_taps):
-                to_row = row * row_stride + a * row_dilation - row_pad
-                if to_row < top or to_row >= bottom:
-                    continue
-                line = out + (image * out_rows + to_row) * out_columns * pixel
-                begin = sums + a * column_taps * pixel
-                # Windows that overlap are not added one after the other: each would wait.
-                for o in range(inner_first, min(inner_first + apart, inner_last)):
-                    call_6(add, (inner_last - o + apart - 1) // apart, begin + o * sum_bytes,
-                           apart * sum_bytes, line + (o * column_stride - column_pad) * pixel,
-                           apart * column_stride * pixel, column_taps * channels)
-                for o in range(columns):
-                    if o >= inner_first and o < inner_last:
-                        continue
-                    left = o * column_stride - column_pad
-                    b0 = max(0, -left)
-                    b1 = min(column_taps, out_columns - left)
-                    if b0 < b1:
-                        call_6(add, 1, begin + o * sum_bytes + b0 * pixel, 0,
-                               line + (left + b0) * pixel, 0, (b1 - b0) * channels)
-    give_back(flags, number)
-'''
+SPREAD = "kernels/conv/sources/spread"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +52,7 @@ def find_loops(dtype: str) -> Loops | None:
         return _ready[dtype]
     texts = {
         "add": lambda: kernel_file.specialized("kernels/conv/sources/add", DTYPE=dtype),
-        "spread": lambda: filled(SPREAD, dtype, FIELDS),
+        "spread": lambda: kernel_file.specialized(SPREAD, SIZE=np.dtype(dtype).itemsize),
     }
     done = compiled("conv", dtype, texts)
     if done is None:
@@ -189,4 +118,4 @@ def _planned(
     }  # fmt: skip
     items = out[0] * chunks
     work = math.prod(g[:4]) * filters * length // items
-    return pack, made_run(FIELDS, values, items, work, areas)
+    return pack, made_run(kernel_file.parameters_of(SPREAD), values, items, work, areas)

@@ -32,9 +32,6 @@ from kbench.engine.runtime import config, threads
 
 After = tuple[int, Array]
 
-FIELD_NUMBERS = {name: number for number, name in enumerate(sources.FIELDS)}
-COUNTERS_FIELD = len(sources.FIELDS) + 8
-"""Where in the parameter block the counters begin, away from what all threads read."""
 MAX_PLANS = 512
 """Sizes whose plans are kept."""
 MIN_PACED_FLOPS = 1 << 28
@@ -71,7 +68,7 @@ def find_compiled(dtype: str) -> Compiled | None:
     texts = {
         f"conv_tiles_{dtype}": lambda: conv._tile_text(dtype),
         f"gemm_panel_{dtype}": lambda: sources.panel(dtype),
-        f"gemm_run_{dtype}": lambda: sources.filled(sources.RUN, dtype),
+        f"gemm_run_{dtype}": lambda: sources.run(dtype),
     }
     jobs = [service.submit(name, text) for name, text in texts.items()]
     done = [job for job in jobs if job is not None and job.state == "ready"]
@@ -199,9 +196,11 @@ class _Run:
             "wide": compiled.wide, "narrow": compiled.narrow, "panel": compiled.panel,
             "places": address_of(places), "area_bytes": piece.area_bytes,
         }  # fmt: skip
-        self._template = np.zeros(COUNTERS_FIELD + 16, np.int64)
+        names = sources.fields()
+        self._counters = len(names) + 8  # away from what all threads read
+        self._template = np.zeros(self._counters + 16, np.int64)
         for name, value in fields.items():
-            self._template[FIELD_NUMBERS[name]] = value
+            self._template[names.index(name)] = value
         self._bytes = piece.workers * piece.area_bytes + piece.packed_bytes
         self._free: list[tuple[Array, memoryview]] = []
 
@@ -251,7 +250,7 @@ class _Run:
 
     def _fresh(self) -> tuple[Array, memoryview]:
         params = self._template.copy()
-        params[5] = address_of(params) + 8 * COUNTERS_FIELD
+        params[5] = address_of(params) + 8 * self._counters
         return params, params.data
 
     def _drive(
@@ -268,11 +267,11 @@ class _Run:
         if cancel_check is not None:
             portion = max(piece.workers, int(TILE_SECONDS / (_pace[dtype] * piece.job_work)))
         begun = time.perf_counter()
-        fields[COUNTERS_FIELD + 8] = 0
+        fields[self._counters + 8] = 0
         for done in range(0, piece.jobs, portion):
             if cancel_check is not None:
                 cancel_check()
-            fields[COUNTERS_FIELD] = done
+            fields[self._counters] = done
             fields[6] = min(done + portion, piece.jobs)
             service.driver.run(job.address, params, 0, piece.workers, piece.workers > 1)
         work = piece.jobs * piece.job_work
