@@ -25,14 +25,12 @@ from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
-from kbench.engine.kernels.conv.direct_source import PACK, filled
+from kbench.engine.kernels.conv.direct_source import PACK
 from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, compiled, made_run, starts
 from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
 from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way
 from kbench.engine.kernels.winograd import source as sources
 from kbench.engine.runtime import config
-
-WEIGHTS = "kernels/winograd/sources/weights"
 
 _Way = tuple[Ints, Ints, tuple[int, int], bool]
 """Zeros before the input, how far the window's weights are apart, groups of filters by rows and
@@ -76,10 +74,10 @@ def find_loops() -> Loops | None:
     if _ready:
         return _ready[0]
     texts = {
-        "tiles": lambda: kernel_file.specialized("kernels/winograd/sources/tiles"),
-        "gather": lambda: filled(sources.KERNEL, "float32", sources.FIELDS),
-        "reduce": lambda: filled(sources.SUM, "float32", sources.SUM_FIELDS),
-        "weights": lambda: kernel_file.specialized(WEIGHTS, SIZE=4),
+        "tiles": lambda: kernel_file.specialized(sources.TILES),
+        "gather": lambda: kernel_file.specialized(sources.GATHER, SIZE=4),
+        "reduce": lambda: kernel_file.specialized(sources.REDUCE, SIZE=4),
+        "weights": lambda: kernel_file.specialized(sources.WEIGHTS, SIZE=4),
     }
     done = compiled("winograd", "float32", texts)
     if done is None:
@@ -276,7 +274,9 @@ def _planned(
         "back": loops.transforms["back"], "row_groups": groups[0], "column_groups": groups[1],
     }  # fmt: skip
     items = -(-values["images"] * values["tile_rows"] // values["together"])
-    return pack, made_run(sources.FIELDS, values, items, values["together"] * work, areas)
+    return pack, made_run(
+        kernel_file.parameters_of(sources.GATHER), values, items, values["together"] * work, areas
+    )
 
 
 def _shared(
@@ -342,7 +342,7 @@ def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) 
     }  # fmt: skip
     items = -(-count // ITEM_WEIGHTS)
     return made_run(
-        kernel_file.parameters_of(WEIGHTS), values, items, 100 * min(count, ITEM_WEIGHTS)
+        kernel_file.parameters_of(sources.WEIGHTS), values, items, 100 * min(count, ITEM_WEIGHTS)
     )
 
 
@@ -361,4 +361,6 @@ def _planned_sums(
         "each": each, "spread": loops.transforms["spread"],
         "values_at": values_at, "sums_at": sums_at, "table_at": table_at,
     }  # fmt: skip
-    return parts, made_run(sources.SUM_FIELDS, values, parts, each * work, areas)
+    return parts, made_run(
+        kernel_file.parameters_of(sources.REDUCE), values, parts, each * work, areas
+    )
