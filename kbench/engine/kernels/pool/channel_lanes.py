@@ -52,7 +52,7 @@ def find_loops(dtype: str) -> Loops | None:
         return _ready[dtype]
     size = 4 if dtype == "float32" else 8
     texts = {
-        "tiles": lambda: channel_source.TILES.replace("DTYPE", dtype),
+        "tiles": lambda: kernel_file.specialized(channel_source.TILES, DTYPE=dtype),
         "gather": lambda: kernel_file.specialized(channel_source.GATHER, SIZE=size),
         "route": lambda: kernel_file.specialized(channel_source.ROUTE, SIZE=size),
     }
