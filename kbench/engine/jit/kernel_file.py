@@ -13,6 +13,8 @@ import ast
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import CodeType
+from typing import TypeGuard
 
 from kbench.engine.core.syntax import parse_module
 
@@ -28,11 +30,8 @@ PARAMETERS = "parameters"
 
 _ENGINE = Path(__file__).resolve().parents[1]
 _MAX_LINE = 100
-_MERGED = (
-    "inline",
-    "exact_inline",
-    "part",
-)  # decorators of functions that nobody calls from outside
+_MERGED = ("inline", "exact_inline", "part")
+"""Decorators of functions that nobody calls from outside."""
 
 
 @functools.lru_cache(256, typed=True)
@@ -53,11 +52,14 @@ def specialized(file: str, **given: Meaning) -> str:
     for wrong, names in (("lacks", asked - given.keys()), ("has no", given.keys() - asked)):
         if names:
             raise ValueError(f"the specialisation of {file} {wrong} {', '.join(sorted(names))}")
-    constants = {name: meaning for name, meaning in given.items() if name.isupper()}
-    folded = _Folded(_text(file), constants)
+    folded = _Folded(_text(file), _constants(given))
     folded.fold(tree.body)
-    text = _without_unused(folded.text())
-    return _with_imports(text, given, constants)
+    text, used = _without_unused(folded.text())
+    return _with_imports(text, tree, used, given)
+
+
+def _constants(given: Mapping[str, Meaning]) -> dict[str, Meaning]:
+    return {name: meaning for name, meaning in given.items() if name.isupper()}
 
 
 @functools.cache
@@ -103,13 +105,25 @@ def _targets(node: ast.AST) -> list[str]:
     return [name.id for name in names if isinstance(name, ast.Name)]
 
 
-def _used(tree: ast.AST) -> set[str]:
-    """The names that a tree reads."""
-    return {
-        node.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
-    }
+# The names that each function reads from outside of it, and under "" those of all other lines.
+Uses = dict[str, set[str]]
+
+
+def _uses(tree: ast.Module) -> Uses:
+    """What a module's functions need. The compiler knows, sooner than a walk through the tree."""
+    outside: set[str] = set()
+    for node in tree.body:
+        parts = node.decorator_list if isinstance(node, ast.FunctionDef) else [node]
+        found = (name for part in parts for name in ast.walk(part) if isinstance(name, ast.Name))
+        outside.update(name.id for name in found if isinstance(name.ctx, ast.Load))
+    code = compile(tree, "<kernel>", "exec", dont_inherit=True)
+    inside = {part.co_name: _names(part) for part in code.co_consts if isinstance(part, CodeType)}
+    return {"": outside, **inside}
+
+
+def _names(code: CodeType) -> set[str]:
+    inner = (part for part in code.co_consts if isinstance(part, CodeType))
+    return set(code.co_names).union(*map(_names, inner))
 
 
 # ------------------------------------------------------------------ branches
@@ -197,35 +211,43 @@ class _Folded:
 # ------------------------------------------------------------------ what is left over
 
 
-def _without_unused(text: str) -> str:
-    """The text without the functions for other specialisations."""
-    while True:
-        tree = parse_module(text)
-        used = _used(tree)
-        gone = [
-            node
-            for node in tree.body
-            if isinstance(node, ast.FunctionDef) and node.name not in used and _is_merged(node)
-        ]
-        if not gone:
-            return text
-        lines = text.splitlines()
-        for node in reversed(gone):
-            first = node.decorator_list[0].lineno - 1
-            while not lines[first - 1].strip():
-                first -= 1
-            del lines[first : node.end_lineno]
-        text = "".join(f"{line}\n" for line in lines)
-
-
-def _is_merged(node: ast.FunctionDef) -> bool:
-    return any(isinstance(one, ast.Name) and one.id in _MERGED for one in node.decorator_list)
-
-
-def _with_imports(text: str, given: Mapping[str, Meaning], constants: Mapping[str, Meaning]) -> str:
-    """The text with the imports that it needs; constants stand below them."""
+def _without_unused(text: str) -> tuple[str, set[str]]:
+    """The text without the functions for other specialisations; the names that it uses."""
     tree = parse_module(text)
-    used, lines = _used(tree), text.splitlines()
+    uses = _uses(tree)
+    merged = {node.name: node for node in tree.body if _is_merged(node)}
+    gone: list[ast.FunctionDef] = []
+    while True:
+        used = set[str]().union(*uses.values())
+        unused = merged.keys() - used
+        if not unused:
+            break
+        for name in unused:
+            gone.append(merged.pop(name))
+            del uses[name]
+    lines = text.splitlines()
+    for node in sorted(gone, key=lambda node: node.lineno, reverse=True):
+        first = node.decorator_list[0].lineno - 1
+        while not lines[first - 1].strip():
+            first -= 1
+        del lines[first : node.end_lineno]
+    return "".join(f"{line}\n" for line in lines), used
+
+
+def _is_merged(node: ast.stmt) -> TypeGuard[ast.FunctionDef]:
+    return isinstance(node, ast.FunctionDef) and any(
+        isinstance(decorator, ast.Name) and decorator.id in _MERGED
+        for decorator in node.decorator_list
+    )
+
+
+def _with_imports(text: str, tree: ast.Module, used: set[str], given: Mapping[str, Meaning]) -> str:
+    """The text with the imports that it needs; constants stand below them.
+
+    `tree` is that of the file, which has the same lines up to the last import.
+    """
+    constants = _constants(given)
+    lines = text.splitlines()
     statements = list(_imports(tree))
     written = [f"{name} = {constants[name]!r}" for name in sorted(constants.keys() & used)]
     defined = [str(given[name]) for name in sorted(given.keys() & used) if _is_defined(given[name])]
