@@ -17,6 +17,7 @@ from types import CodeType
 from typing import TypeGuard
 
 from kbench.engine.core.syntax import parse_module
+from kbench.engine.jit import disk_cache
 
 Meaning = int | float | str
 """What a name stands for: a constant for one in capitals, else a dtype or a name of the toolkit."""
@@ -47,6 +48,11 @@ def specialized(file: str, **given: Meaning) -> str:
         ValueError: a name that the file asks for is not given, or one is given that it has no use
             for.
     """
+    made_of = _own_text(), _text(file), repr(sorted(given.items()))
+    return disk_cache.keep_text(functools.partial(_specialized, file, given), *made_of)
+
+
+def _specialized(file: str, given: Mapping[str, Meaning]) -> str:
     tree = _tree(file)
     asked = _asked(tree) - {PARAMETERS}
     for wrong, names in (("lacks", asked - given.keys()), ("has no", given.keys() - asked)):
@@ -65,11 +71,21 @@ def _constants(given: Mapping[str, Meaning]) -> dict[str, Meaning]:
 @functools.cache
 def parameters_of(file: str) -> tuple[str, ...]:
     """The parameters of a kernel file, in their order: what it reads as `parameters(params)`."""
+    made_of = _own_text(), _text(file), PARAMETERS
+    return tuple(disk_cache.keep_text(functools.partial(_parameters, file), *made_of).split())
+
+
+def _parameters(file: str) -> str:
     (found,) = [node for node in ast.walk(_tree(file)) if _reads_parameters(node)]
-    return tuple(_targets(found))
+    return " ".join(_targets(found))
 
 
 # ------------------------------------------------------------------ reading
+
+
+@functools.cache
+def _own_text() -> str:
+    return Path(__file__).read_text(encoding="utf-8")
 
 
 @functools.cache

@@ -360,3 +360,25 @@ loading.load_image = refused
 """
     after = "print(kernel, len(stats().failures))"
     assert run_script(tmp_path, "wait", after, before)[0] == ["None", "2"]
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"# 0\nanother", b"\xff", "folder"])
+def test_a_kept_text_is_made_again_only_if_it_is_damaged(damage, tmp_path, monkeypatch):
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
+    made = []
+
+    def make():
+        made.append(1)
+        return "a = 1\n"
+
+    assert disk_cache.keep_text(make, "a file", "float32") == "a = 1\n"
+    (path,) = (tmp_path / "kernels").glob("text-*.py")
+    if damage == "folder":
+        path.unlink()
+        path.mkdir()
+    elif damage is not None:
+        path.write_bytes(damage)
+    for _ in range(2):
+        assert disk_cache.keep_text(make, "a file", "float32") == "a = 1\n"
+    assert len(made) == 1 + (damage is not None)
+    assert disk_cache.keep_text(lambda: "another", "a file", "float64") == "another"
