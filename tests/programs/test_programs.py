@@ -26,7 +26,7 @@ def _judged(seeds: range, compiled: bool) -> None:
 
 
 def test_programs() -> None:
-    _judged(range(30), compiled=False)
+    _judged(range(15), compiled=False)
 
 
 @pytest.mark.slow

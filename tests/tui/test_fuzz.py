@@ -180,7 +180,7 @@ def test_what_is_typed_can_be_drawn_and_means_the_same(pasted: str, text: str) -
         assert ast.literal_eval(text) == pasted[1:-1]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", every(3, range(3)))
 async def test_random_use_does_no_harm(seed: int, tmp_path: Path) -> None:
     await random_use(seed, 50, tmp_path)
 

@@ -36,14 +36,14 @@ COMPARE = ["a0 < a1", "a0 <= a1", "a0 > a1", "a0 >= a1", "a0 == a1", "a0 != a1"]
 equal = np.testing.assert_array_equal
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", every(3, ("float32", "float16", "float64")))
 def test_every_unary_name_matches_numpy(dtype):
     results = {name: "bool" if SCALARS[name].result == "bool" else dtype for name in UNARY}
     rows = [(f"{name}(a0)", result) for name, result in results.items()]
     compare_forms(rows, [np.concatenate([values(dtype), specials(dtype)])], assert_same)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", every(3, ("float32", "float16", "float64")))
 def test_signed_zeros_of_unary_names(dtype):
     names = ("abs", "floor", "ceil", "rint", "sqrt", "sin", "tanh", "erf", "expm1", "log1p")
     rows = [(f"{name}(a0)", dtype) for name in names]
@@ -54,7 +54,7 @@ def test_signed_zeros_of_unary_names(dtype):
     compare_forms(rows, [np.array([0.0, -0.0], dtype)], same_sign)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", every(3, ("float32", "float16", "float64")))
 def test_binary_operators_on_floats(dtype):
     rows = [(expr, dtype) for expr in [*BINARY, "a0 / a1"]]
     edges = pairs_of(specials(dtype))
@@ -85,7 +85,7 @@ def test_every_name_keeps_the_dtype_for_the_next(dtype, outer):
     compare_forms([(f"{outer}({one.format(dtype=dtype)})", dtype) for one in INNER], data, close)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", every(3, ("float32", "float16", "float64")))
 def test_powers(dtype):
     edges = np.array([0, 1, -1, 2, -2, 0.5, 3, -3, np.inf, -np.inf, np.nan], dtype)
     compare_forms([("pow(a0, a1)", dtype)], pairs_of(edges), assert_same)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
+from sampling import every
 
 import kbench as K
 from kbench.cli import exit_codes, main
@@ -63,7 +64,7 @@ def test_examples_run(words: str, code: str) -> None:
     assert prompt.completeness(code) == "complete"
 
 
-@pytest.mark.parametrize("size", [*SIZES, (40, 10)])
+@pytest.mark.parametrize("size", every(3, [(size,) for size in (*SIZES, (40, 10))]))
 async def test_an_empty_session_says_how_to_begin(size: tuple[int, int]) -> None:
     async with bench(size) as (app, pilot, _):
         await settle(pilot)
@@ -79,7 +80,7 @@ async def test_an_empty_session_says_how_to_begin(size: tuple[int, int]) -> None
         assert "K is the backend" not in text_of(app) and field.text == ""
 
 
-@pytest.mark.parametrize("size", [*SIZES, (40, 10)])
+@pytest.mark.parametrize("size", every(3, [(size,) for size in (*SIZES, (40, 10))]))
 async def test_jump_letters_stand_on_their_panes(size: tuple[int, int]) -> None:
     async with bench(size) as (app, pilot, _):
         await submit(pilot, "define")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from bench_screen import SIZES, bench, settle, submit, text_of
 from fake_session import FakeSession
+from sampling import every
 
 from kbench.tui.dialogs import overlays
 from kbench.tui.prompt.prompt import completeness, indent_after
@@ -83,7 +84,7 @@ async def test_alt_x_runs_and_other_alt_keys_type_nothing() -> None:
         assert session.cells[1].code == "f("
 
 
-@pytest.mark.parametrize("size", [*SIZES, (60, 16), (20, 5)])
+@pytest.mark.parametrize("size", every(2, [(size,) for size in (*SIZES, (60, 16), (20, 5))]))
 async def test_interrupt_ladder(size: tuple[int, int]) -> None:
     async with bench(size) as (app, pilot, session):
         await submit(pilot, "forever")

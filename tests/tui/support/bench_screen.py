@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import textual._wait
 from fake_session import FakeSession
+from sampling import every
 from textual.css.stylesheet import Stylesheet
 from textual.pilot import Pilot
 
@@ -28,9 +29,7 @@ dialogs.UNASKED_QUIET_SECONDS = 0.0
 textual._wait.SLEEP_GRANULARITY = 0.005  # how long the process has to be idle after each key
 textual._wait.SLEEP_IDLE = 0.0005
 SIZES = ((80, 24), (120, 40), (200, 50))
-at_each_size = pytest.mark.parametrize(
-    "size", [SIZES[0], pytest.param(SIZES[1], marks=pytest.mark.slow), SIZES[2]]
-)
+at_each_size = pytest.mark.parametrize("size", every(3, [(one,) for one in SIZES]))
 
 _parse_rules = Stylesheet._parse_rules
 _rules: dict[Any, Any] = {}
