@@ -53,7 +53,7 @@ def tab(book: Book, title: str) -> None:
 def says(book: Book, words: str) -> None:
     """Wait until the open tab shows the words."""
     area = book.cell(0).locator(".jp-OutputArea-child").first
-    until(lambda: words in area.evaluate(SEEN), words)
+    until(lambda: words in area.evaluate(SEEN), lambda: f"{words!r} in {area.evaluate(SEEN)!r}")
 
 
 def fill(book: Book, label: str, text: str) -> None:
