@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
 from typing import TypeGuard
@@ -48,8 +48,8 @@ def specialized(file: str, **given: Meaning) -> str:
         ValueError: a name that the file asks for is not given, or one is given that it has no use
             for.
     """
-    made_of = _own_text(), _text(file), repr(sorted(given.items()))
-    return disk_cache.keep_text(functools.partial(_specialized, file, given), *made_of)
+    make = functools.partial(_specialized, file, given)
+    return _kept(file, repr(sorted(given.items())), make)
 
 
 def _specialized(file: str, given: Mapping[str, Meaning]) -> str:
@@ -71,8 +71,7 @@ def _constants(given: Mapping[str, Meaning]) -> dict[str, Meaning]:
 @functools.cache
 def parameters_of(file: str) -> tuple[str, ...]:
     """The parameters of a kernel file, in their order: what it reads as `parameters(params)`."""
-    made_of = _own_text(), _text(file), PARAMETERS
-    return tuple(disk_cache.keep_text(functools.partial(_parameters, file), *made_of).split())
+    return tuple(_kept(file, PARAMETERS, functools.partial(_parameters, file)).split())
 
 
 def _parameters(file: str) -> str:
@@ -86,6 +85,11 @@ def _parameters(file: str) -> str:
 @functools.cache
 def _own_text() -> str:
     return Path(__file__).read_text(encoding="utf-8")
+
+
+def _kept(file: str, what: str, make: Callable[[], str]) -> str:
+    """What this module makes of a file; made anew once either of them is edited."""
+    return disk_cache.keep_text(make, _own_text(), _text(file), what)
 
 
 @functools.cache

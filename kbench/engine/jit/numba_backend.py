@@ -26,6 +26,7 @@ __all__ = [
     "Entry",
     "alloca_once",
     "any_order",
+    "compile_objects_only",
     "entry",
     "exact_inline",
     "exact_kernel",
@@ -33,7 +34,6 @@ __all__ = [
     "inline",
     "intrinsic",
     "ir",
-    "keep_out_of_memory",
     "part",
     "range_kernel",
     "target_features",
@@ -194,7 +194,7 @@ def use_whole_vectors() -> None:
             config.CPU_FEATURES = f"{features},-prefer-256-bit"
 
 
-def keep_out_of_memory() -> None:
+def compile_objects_only() -> None:
     """Compile to object code alone: nothing can be called in this process from now on.
 
     Numba makes machine code of each helper for this process, with a way in from Python and one from

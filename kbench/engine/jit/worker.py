@@ -63,7 +63,7 @@ def serve(descriptor: int, parent: int) -> None:
         from kbench.engine.jit import build, disk_cache, numba_backend
 
         numba_backend.use_whole_vectors()
-        numba_backend.keep_out_of_memory()
+        numba_backend.compile_objects_only()
     except Exception as error:
         answer(error=f"{type(error).__name__}: {error}")
         return
