@@ -155,6 +155,15 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             if control.value != wanted:
                 control.value = wanted
 
+    def _set_choice(self, control: ChoiceControl, name: str) -> None:
+        """Have a control show a choice that it offers, unheard.
+
+        A widget that is not on view does so at once: when its tab opens, a user may choose before
+        it is drawn anew, and what the control showed already would count as no choice.
+        """
+        if name in [choice for _, choice in control.options]:
+            self._set_options(control, control.options, name)
+
     def _on_change(
         self, control: Control, action: Callable[[Any], None], trait: str = "value"
     ) -> None:

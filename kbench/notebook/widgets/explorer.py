@@ -56,6 +56,7 @@ class ValueTab(NamespaceWidget):
     def choose(self, name: str) -> None:
         """Look into a name, if it holds an array."""
         self._wanted = name
+        self._set_choice(self.chosen, name)
         if self.redraws.running:
             self.redraws.throttle.request_now()
 

@@ -97,6 +97,7 @@ class GradPanel(NamespaceWidget):
 
         if name != self._loss and name in losses(self.hub.view):
             self._loss = name
+            self._set_choice(self.loss, name)
             if self.redraws.running:
                 self.redraws.throttle.request()
 

@@ -81,6 +81,7 @@ class GraphView(NamespaceWidget):
         """Draw the graph of a name if it has one."""
         if name != self._name and name in self._names():
             self._name = name
+            self._set_choice(self.chosen, name)
             if self.redraws.running:
                 self.redraws.throttle.request()
 

@@ -229,6 +229,23 @@ def test_presets_fill_the_field(names: Names) -> None:
 # ------------------------------------------------------------------ a name carries over
 
 
+@pytest.mark.parametrize(("tab", "control", "name"), [
+    ("graph", "chosen", "w"), ("gradients", "loss", "loss"), ("table", "chosen", "w"),
+    ("values", "chosen", "w"),
+])  # fmt: skip
+def test_a_tab_that_is_not_open_shows_the_choice_at_once(
+    names: Names, tab: str, control: str, name: str
+) -> None:
+    """Its controls are what a user finds there, and may use, before it is drawn anew."""
+    whole = explorer(names)
+    part = getattr(whole, tab)
+    part.refresh()
+    assert getattr(part, control).value != name
+    whole.choose(name)
+    assert getattr(part, control).value == name
+    whole.close()
+
+
 def test_a_name_chosen_in_one_tab_is_on_view_in_the_others(names: Names) -> None:
     whole = explorer(names)
     whole._repr_mimebundle_()
