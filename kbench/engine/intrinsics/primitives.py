@@ -8,9 +8,11 @@ loaded earlier in the same step (`loops.Kernel` copies an input that breaks this
 
 from __future__ import annotations
 
+import platform
+
 import numpy as np
 
-from kbench.engine.jit.numba_backend import inline, intrinsic, ir, types
+from kbench.engine.jit.numba_backend import inline, intrinsic, ir, target_features, types
 
 _I1, _I8, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
 
@@ -29,6 +31,58 @@ _LAYOUT = {
     "float32": (ir.FloatType(), types.float32, ir.FloatType()),
     "float64": (ir.DoubleType(), types.float64, ir.DoubleType()),
 }
+
+
+_I16, _I32, _FLOAT, _HALF = ir.IntType(16), ir.IntType(32), ir.FloatType(), ir.HalfType()
+
+
+def has_float16() -> bool:
+    """Whether the target has instructions for float16; else LLVM would call a library for it."""
+    return platform.machine() not in ("x86_64", "AMD64") or target_features().get("f16c", False)
+
+
+def _word(number):
+    return ir.Constant(_I32, number)
+
+
+def _widened(builder, half):
+    """A float16 as float32: exact. Without an instruction, its digits are moved to their places,
+    and a product with 2**112 brings the exponent there, that of numbers below 2**-14 too."""
+    if has_float16():
+        return builder.fpext(half, _FLOAT)
+    bits = builder.zext(builder.bitcast(half, _I16), _I32)
+    sign = builder.shl(builder.and_(bits, _word(0x8000)), _word(16))
+    body = builder.shl(builder.and_(bits, _word(0x7FFF)), _word(13))
+    power = ir.Constant(_FLOAT, 2.0**112)
+    scaled = builder.bitcast(builder.fmul(builder.bitcast(body, _FLOAT), power), _I32)
+    is_special = builder.icmp_unsigned(">=", body, _word(0x7C00 << 13))  # infinite, or NaN
+    whole = builder.select(is_special, builder.or_(body, _word(0x7F800000)), scaled)
+    return builder.bitcast(builder.or_(whole, sign), _FLOAT)
+
+
+def _narrowed(builder, value):
+    """A float32 as float16, rounded to nearest, ties to even.
+
+    Without an instruction: below 2**-14 a sum with 1/2 rounds, whose last digit is 2**-24; above,
+    half a last digit is added, or just below it where the last digit is even.
+    """
+    if has_float16():
+        return builder.fptrunc(value, _HALF)
+    bits = builder.bitcast(value, _I32)
+    sign = builder.lshr(builder.and_(bits, _word(0x80000000)), _word(16))
+    size = builder.and_(bits, _word(0x7FFFFFFF))
+    summed = builder.fadd(builder.bitcast(size, _FLOAT), ir.Constant(_FLOAT, 0.5))
+    small = builder.sub(builder.bitcast(summed, _I32), _word(0x3F000000))
+    odd = builder.and_(builder.lshr(size, _word(13)), _word(1))
+    rounded = builder.add(builder.add(size, _word(0xFFF)), odd)
+    normal = builder.lshr(builder.sub(rounded, _word(112 << 23)), _word(13))
+    finite = builder.select(builder.icmp_unsigned("<", size, _word(113 << 23)), small, normal)
+    digits = builder.and_(builder.lshr(size, _word(13)), _word(0x3FF))
+    is_nan = builder.icmp_unsigned(">", size, _word(0x7F800000))
+    special = builder.select(is_nan, builder.or_(digits, _word(0x7E00)), _word(0x7C00))
+    is_large = builder.icmp_unsigned(">=", size, _word(143 << 23))  # 2**16, from where all is more
+    whole = builder.or_(builder.select(is_large, special, finite), sign)
+    return builder.bitcast(builder.trunc(whole, _I16), _HALF)
 
 
 def _scope(module):
@@ -53,7 +107,7 @@ def _loader(dtype):
             loaded.set_metadata("alias.scope", _scope(builder.module))
             if dtype == "bool":
                 return builder.icmp_unsigned("!=", loaded, ir.Constant(memory, 0))
-            return builder.fpext(loaded, value) if dtype == "float16" else loaded
+            return _widened(builder, loaded) if dtype == "float16" else loaded
 
         return result(types.intp, types.intp), codegen
 
@@ -70,7 +124,7 @@ def _storer(dtype):
             if dtype == "bool":
                 value = builder.zext(value, memory)
             if dtype == "float16":
-                value = builder.fptrunc(value, memory)
+                value = _narrowed(builder, value)
             stored = builder.store(value, _element(builder, address, index, memory))
             stored.set_metadata("noalias", _scope(builder.module))
             return context.get_dummy_value()
@@ -334,7 +388,7 @@ scratch_64 = _stack(_I64, SCRATCH_COLUMNS)
 @intrinsic
 def _round_half(typing, x):
     def codegen(context, builder, signature, arguments):
-        return builder.fpext(builder.fptrunc(arguments[0], ir.HalfType()), ir.FloatType())
+        return _widened(builder, _narrowed(builder, arguments[0]))
 
     return types.float32(types.float32), codegen
 

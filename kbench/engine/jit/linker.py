@@ -32,6 +32,10 @@ class UnlinkableError(Exception):
     """This object code cannot become an image; it says why."""
 
 
+class UnknownFunctionError(ValueError):
+    """This object code calls what no loader may find, or finds something else for; it names it."""
+
+
 @dataclass
 class Image:
     """Code and constants, and what is missing: see the module."""
@@ -46,8 +50,9 @@ def link(objects: Sequence[bytes], symbols: Sequence[str]) -> Image:
     """One image of some object files, each with one of the symbols that are entries.
 
     Raises:
-        UnlinkableError: for another processor's or system's object code, or code that refers to
-            anything beyond its own constants and a few functions of the C library.
+        UnlinkableError: for another processor's or system's object code, or of another form.
+        UnknownFunctionError: for code that refers to anything beyond its own constants and a few
+            functions of the C library.
     """
     image = Image()
     for data, symbol in zip(objects, symbols, strict=True):
@@ -129,7 +134,7 @@ class _Object:
     def _resolve(self, image: Image, at: int, kind: int, symbol: _Symbol, addend: int) -> None:
         inside = symbol.section in self.places
         if not inside and (symbol.name not in EXTERNALS or symbol.section):
-            raise UnlinkableError(f"object code that needs {symbol.name!r}")
+            raise UnknownFunctionError(f"object code that needs {symbol.name!r}")
         target = addend + (self.places[symbol.section] + symbol.value if inside else 0)
         if kind == _ABSOLUTE_64:
             struct.pack_into("<q", image.code, at, target)

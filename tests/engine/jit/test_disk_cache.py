@@ -321,6 +321,7 @@ WRONG = {
     "variables": elf(flags=2 | 1),
     "variables of a thread": elf(flags=2 | 0x400),
     "a function of Python": elf(bytes(16), "f", [(0, 1, 2, 0)], ["PyErr_SetString"]),
+    "a conversion of LLVM's library": elf(bytes(16), "f", [(0, 1, 2, 0)], ["__truncsfhf2"]),
     "a call outside": elf(bytes(16), "f", [(0, 4, 2, 0)], ["memcpy"]),
     "an unknown reference": elf(bytes(16), "f", [(0, 9, 1, 0)]),
     "no such entry": elf(symbol="other"),
@@ -331,6 +332,12 @@ WRONG = {
 def test_what_cannot_be_linked_is_refused(kind):
     with pytest.raises((linker.UnlinkableError, ValueError)):
         linker.link([WRONG[kind]], ["f"])
+
+
+def test_an_unknown_function_is_not_left_to_another_loader():
+    """LLVM's would take whatever has that name: the process crashed in it."""
+    with pytest.raises(linker.UnknownFunctionError, match="__truncsfhf2"):
+        linker.link([WRONG["a conversion of LLVM's library"]], ["f"])
 
 
 @pytest.mark.skipif(not loader.can_run_images(), reason="images do not run here")
