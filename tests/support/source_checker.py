@@ -38,7 +38,7 @@ from kbench.engine.codegen import (
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import Program, is_direct, may_stream
 from kbench.engine.codegen.row_kernel import RowBinding
-from kbench.engine.codegen.row_program import RowProgram
+from kbench.engine.codegen.row_sweeps import RowProgram
 from kbench.engine.codegen.writer import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
 from kbench.engine.graph.expr.expression import COLUMN, Expr, input_leaf, local_leaf
 from kbench.engine.kernels import scan_kernel

@@ -11,7 +11,7 @@ from abstract_machine import SourceError
 
 from kbench.engine.codegen import loop_source, row_source, scan_program
 from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
-from kbench.engine.codegen.row_program import RowProgram, node
+from kbench.engine.codegen.row_sweeps import RowProgram, node
 from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Product, Recurrence
 from kbench.engine.graph.expr.expression import parse
 

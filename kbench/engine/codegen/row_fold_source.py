@@ -6,7 +6,7 @@ loses, and joins the totals every few rows. A sum of float64 keeps what it loses
 
 from __future__ import annotations
 
-from kbench.engine.codegen.row_program import RowProgram
+from kbench.engine.codegen.row_sweeps import RowProgram
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.codegen.writer import Walk, bits_of, join
 from kbench.engine.graph.expr.expression import COLUMN, Expr, input_leaf, local_leaf

@@ -12,7 +12,7 @@ import numpy as np
 from kbench.engine.codegen import row_source
 from kbench.engine.codegen.arguments import Reader
 from kbench.engine.codegen.loop_kernel import Nest
-from kbench.engine.codegen.row_program import RowProgram, row_fields
+from kbench.engine.codegen.row_sweeps import RowProgram, row_fields
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.fast_call import address_of

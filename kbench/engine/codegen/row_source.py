@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 
 from kbench.engine.codegen.row_fold_source import Downs
-from kbench.engine.codegen.row_program import RowProgram, row_fields
+from kbench.engine.codegen.row_sweeps import RowProgram, row_fields
 from kbench.engine.codegen.typed_expr import computed, translate
 from kbench.engine.codegen.writer import (
     CHUNK_ELEMENTS,

@@ -10,7 +10,7 @@ import numpy as np
 
 from kbench.engine.codegen.loop_program import DTYPES, Input
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
-from kbench.engine.codegen.row_program import Node, RowProgram
+from kbench.engine.codegen.row_sweeps import Node, RowProgram
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
 from kbench.engine.fusion.elementwise import GroupInput, checks_values, expression_of, resolve_input

@@ -10,7 +10,7 @@ import pytest
 
 from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.loop_program import Input
-from kbench.engine.codegen.row_program import RowProgram, node
+from kbench.engine.codegen.row_sweeps import RowProgram, node
 
 F = "float32"
 FULL, COLUMN, ROW = (Input(F, one) for one in ((True, True), (False, True), (True, False)))

@@ -14,7 +14,7 @@ from sampling import every
 
 from kbench import backend as K
 from kbench.engine.codegen import row_kernel
-from kbench.engine.codegen.row_program import RowProgram
+from kbench.engine.codegen.row_sweeps import RowProgram
 
 Build = Callable[..., Sequence[Any]]
 SHAPES = [(33, 129), (1, 5), (17, 1), (40, 2), (3, 7, 66), (2, 3, 5, 31), (4100, 3)]

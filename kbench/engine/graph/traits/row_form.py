@@ -1,7 +1,7 @@
 """How an operation over the last axes is written in a row program.
 
 A row program folds and computes over the columns of one row, in one pass
-(`codegen/row_program.py`). An operation that has a form says with it which lines it is.
+(`codegen/row_sweeps.py`). An operation that has a form says with it which lines it is.
 """
 
 from __future__ import annotations
