@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from kbench.engine.codegen.loop_kernel import request
-from kbench.engine.codegen.loop_program import Input, Program, statement
+from kbench.engine.codegen.loop_program import (
+    Fold,
+    Input,
+    LoopProgram,
+    Schedule,
+    loop_nest,
+    loop_value,
+)
 from kbench.engine.graph.expr.expression import input_leaf, parse
 from kbench.engine.graph.expr.numpy_form import numpy_form
 from kbench.engine.jit.service import stats
@@ -31,6 +38,21 @@ def kernel(program):
     found = request(program)
     assert found is not None, dict(stats().failures).get(program.name)
     return found
+
+
+def along(text, dtype, kind):
+    """A value of a program of rows of two dims: a fold along each row."""
+    return loop_value(text, dtype, Fold(kind, 1, 2))
+
+
+def down(text, dtype, kind):
+    """The same down the columns."""
+    return loop_value(text, dtype, Fold(kind, 0, 1))
+
+
+def row_program(inputs, given, stores, schedule=Schedule.ROWS):
+    """A program of rows."""
+    return LoopProgram(inputs, given, stores, schedule)
 
 
 def values(dtype, count=257, seed=3):
@@ -74,8 +96,8 @@ def compare_forms(rows, arrays, compare):
     inputs = tuple(Input(str(array.dtype), (True,)) for array in arrays)
     size = len(arrays[0])
     looped = [np.empty(size, dtype) for _, dtype in rows]
-    statements = tuple(statement(*row) for row in rows)
-    kernel(Program(inputs, statements, tuple(range(len(rows))))).run(looped, arrays, (size,))
+    statements = tuple(loop_value(*row) for row in rows)
+    kernel(loop_nest(inputs, statements, tuple(range(len(rows))))).run(looped, arrays, (size,))
     for (expr, dtype), got in zip(rows, looped, strict=True):
         plain = np.empty(size, dtype)
         numpy_form(parse(expr), leaves, dtype)(plain, *arrays)

@@ -30,16 +30,16 @@ from abstract_machine import (
 
 from kbench.engine.codegen import (
     arguments,
+    kernel_source,
     loop_fold_source,
     loop_source,
     row_kernel,
     row_source,
 )
 from kbench.engine.codegen.arguments import Binding
-from kbench.engine.codegen.loop_program import Program, is_direct, may_stream
+from kbench.engine.codegen.loop_program import LoopProgram, Schedule, is_direct, may_stream
 from kbench.engine.codegen.row_kernel import RowBinding
-from kbench.engine.codegen.row_sweeps import RowProgram
-from kbench.engine.codegen.writer import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
+from kbench.engine.codegen.running_folds import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
 from kbench.engine.graph.expr.expression import COLUMN, Expr, input_leaf, local_leaf
 from kbench.engine.kernels import scan_kernel
 
@@ -106,7 +106,11 @@ def _expect(area: Area, index: int, value: Any) -> None:
 
 
 def check_nest(
-    program: Program, dims: Sequence[int], text: str, in_place: bool = False, other: bool = False
+    program: LoopProgram,
+    dims: Sequence[int],
+    text: str,
+    in_place: bool = False,
+    other: bool = False,
 ) -> None:
     """SourceError unless the source of a loop nest does what the program says, over these dims.
 
@@ -119,8 +123,8 @@ def check_nest(
     bound = Binding(program, dims)
     params = bound._template.copy()
     outs = []
-    for number, statement in enumerate(program.outputs):
-        dtype = program.statements[statement].dtype
+    for number, stored in enumerate(program.outputs):
+        dtype = program.values[stored].dtype
         shared = _place_for(program, inputs, dtype) if in_place and number == 0 else None
         size, each = math.prod(dims), np.dtype(dtype).itemsize
         outs.append(shared or machine.area(f"y{number}", size, each))
@@ -146,7 +150,7 @@ def check_nest(
         _check_fold(program, dims, bound, values, result)
 
 
-def _place_for(program: Program, inputs: _Inputs, dtype: str) -> Area | None:
+def _place_for(program: LoopProgram, inputs: _Inputs, dtype: str) -> Area | None:
     for number, one in enumerate(program.inputs):
         if one.dtype == dtype and all(inputs.patterns[number]):
             return inputs.areas[number]
@@ -154,11 +158,11 @@ def _place_for(program: Program, inputs: _Inputs, dtype: str) -> Area | None:
 
 
 def _nest_values(
-    program: Program, inputs: _Inputs, dims: Sequence[int]
+    program: LoopProgram, inputs: _Inputs, dims: Sequence[int]
 ) -> Iterator[dict[Expr, Any]]:
     kinds = {input_leaf(n): one.dtype for n, one in enumerate(program.inputs)}
     formulas = []
-    for number, statement in enumerate(program.statements):
+    for number, statement in enumerate(program.values):
         formulas.append(formula(statement.expr, dict(kinds), statement.dtype))
         kinds[local_leaf(number)] = statement.dtype
     for index in itertools.product(*[range(n) for n in dims]):
@@ -169,11 +173,11 @@ def _nest_values(
 
 
 def _check_fold(
-    program: Program, dims: Sequence[int], bound: Binding, values: list[Any], result: Area
+    program: LoopProgram, dims: Sequence[int], bound: Binding, values: list[Any], result: Area
 ) -> None:
     fold = program.fold
     assert fold is not None
-    folded = local_leaf(len(program.statements) - 1)
+    folded = program.values[-1].expr
     inner = math.prod(dims[fold.stop :])
     middle = math.prod(dims[fold.start : fold.stop])
     for kept in range(bound.kept):
@@ -190,7 +194,7 @@ def _check_fold(
             raise SourceError(f"the {fold.kind} of result {kept} is {found}, not {wanted}")
 
 
-def check_rows(program: RowProgram, dims: Sequence[int], text: str) -> None:
+def check_rows(program: LoopProgram, dims: Sequence[int], text: str) -> None:
     """SourceError unless the source of a row program does what it says, over these dims."""
     machine = Machine()
     inputs = _Inputs(machine, program.inputs, dims, program.places)
@@ -199,7 +203,7 @@ def check_rows(program: RowProgram, dims: Sequence[int], text: str) -> None:
     params = bound._template.copy()
     outs = {}
     for place, number in enumerate(program.outputs):
-        node = program.nodes[number]
+        node = program.values[number]
         size = rows * columns if program.full[number] else rows
         outs[number] = machine.area(f"y{place}", size, np.dtype(node.dtype).itemsize)
         params[place] = outs[number].start
@@ -219,19 +223,19 @@ def check_rows(program: RowProgram, dims: Sequence[int], text: str) -> None:
                 continue
             for column in range(columns):
                 _expect(area, row * columns + column, found[number][column])
-    for number in program.downs:
+    for number in program.final_folds:
         if program.twin(number) is None:
             _check_down(program, number, bound, values, folded)
 
 
-def _row_values(program: RowProgram, inputs: _Inputs, dims: Sequence[int]) -> Iterator[list[Any]]:
+def _row_values(program: LoopProgram, inputs: _Inputs, dims: Sequence[int]) -> Iterator[list[Any]]:
     """For each row what every node is: a list of its columns, or one value."""
     kinds = {input_leaf(n): one.dtype for n, one in enumerate(program.inputs)}
-    kinds |= {local_leaf(n): one.dtype for n, one in enumerate(program.nodes)}
+    kinds |= {local_leaf(n): one.dtype for n, one in enumerate(program.values)}
     kinds[COLUMN] = "int64"
     formulas = [
-        None if node.along or node.down else formula(node.expr, kinds, node.dtype)
-        for node in program.nodes
+        None if node.fold is not None else formula(node.expr, kinds, node.dtype)
+        for node in program.values
     ]
     for head in itertools.product(*[range(n) for n in dims[:-1]]):
         found: list[Any] = []
@@ -242,25 +246,25 @@ def _row_values(program: RowProgram, inputs: _Inputs, dims: Sequence[int]) -> It
                 return inputs.at(number, (*head, column))
             return found[number][column] if isinstance(found[number], list) else found[number]
 
-        for number, node in enumerate(program.nodes):
+        for number, node in enumerate(program.values):
             form = formulas[number]
             if form is not None:
                 wide = range(dims[-1]) if program.full[number] else range(1)
                 made = [form({n: value(n, j) for n in node.reads} | {COLUMN: j}) for j in wide]
                 found.append(made if program.full[number] else made[0])
-            elif node.along == "pick":
+            elif program.kind_of(number) == "pick":
                 picked, place = node.reads
                 found.append(value(picked, int(value(place, 0))))
-            elif node.along:
+            elif number in program.along_folds:
                 row = [value(node.expr, j) for j in range(dims[-1])]
-                found.append(_joined(node.along, row))
+                found.append(_joined(program.kind_of(number), row))
             else:
                 found.append([value(node.expr, j) for j in range(dims[-1])])
         yield found
 
 
 def _check_down(
-    program: RowProgram,
+    program: LoopProgram,
     number: int,
     bound: RowBinding,
     values: list[list[Any]],
@@ -275,7 +279,7 @@ def _check_down(
             rows = [one[number][column] for one in some]
             total = _joined("sum", rows)
             _expect(folded[f"d{number}"], part * columns + column, total)
-            if program.nodes[number].down == "var":
+            if program.kind_of(number) == "var":
                 squares = _joined("sum", [converted(one) * one for one in rows])
                 about = squares - total * total / len(rows)
                 _expect(folded[f"e{number}"], part * columns + column, about)
@@ -313,9 +317,9 @@ def _leading(rank: int, seed: int) -> list[int]:
     return [sizes[(seed + k) % len(sizes)] for k in range(rank - 1)]
 
 
-def check(program: Program | RowProgram, text: str, seed: int = 0) -> None:
+def check(program: LoopProgram, text: str, seed: int = 0) -> None:
     """Hold a source against its program over a few dims, cut in pieces of different sizes."""
-    if isinstance(program, RowProgram):
+    if program.schedule is not Schedule.NEST:
         for rows, columns, cut in ((1, 1, text), (11, 3, text), (71, 2, _cut_small(text))):
             head = _leading(program.rank, seed)
             head[0] = rows if program.rank == 2 else head[0]
@@ -362,13 +366,12 @@ def _checking(
 def watching(found: list[str]) -> Iterator[None]:
     """Meanwhile check each source when it is first written; what is wrong goes to `found`."""
 
-    def of_loop(program: Program | RowProgram, text: str) -> None:
+    def of_loop(program: LoopProgram, text: str) -> None:
         check(program, text, len(_checked))
 
     with contextlib.ExitStack() as stack:
         for module, checks in (
-            (loop_source, of_loop),
-            (row_source, of_loop),
+            (kernel_source, of_loop),
             (scan_kernel, scan_checker.check),
         ):
             write = _checking(module.source, checks, found)

@@ -8,10 +8,11 @@ import pytest
 import scan_checker
 import source_checker
 from abstract_machine import SourceError
+from kernel_helpers import along, down, row_program
 
-from kbench.engine.codegen import loop_source, row_source, scan_program
-from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
-from kbench.engine.codegen.row_sweeps import RowProgram, node
+from kbench.engine.codegen import kernel_source, scan_program
+from kbench.engine.codegen.loop_program import Fold, Input, loop_nest, loop_value
+from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Product, Recurrence
 from kbench.engine.graph.expr.expression import parse
 
@@ -20,70 +21,73 @@ F4 = "float32"
 BOTH, COLUMN, ROW = (True, True), (False, True), (True, False)
 
 NESTS = {
-    "two outputs": Program(
+    "two outputs": loop_nest(
         (Input(F4, BOTH), Input(F4, COLUMN)),
-        (statement("sin(a0) + a1", F4), statement("t0 * t0", F4)),
+        (loop_value("sin(a0) + a1", F4), loop_value("t0 * t0", F4)),
         (0, 1),
     ),
-    "sum of columns": Program(
-        (Input(F4, BOTH), Input(F4, ROW)), (statement("a0 * a1", F4),), (), Fold("sum", 0, 1)
+    "sum of columns": loop_nest(
+        (Input(F4, BOTH), Input(F4, ROW)), (loop_value("a0 * a1", F4),), (), Fold("sum", 0, 1)
     ),
-    "roots of columns": Program(
-        (Input(F4, BOTH), Input(F4, ROW)), (statement("sqrt(a0) * a1", F4),), (), Fold("sum", 0, 1)
+    "roots of columns": loop_nest(
+        (Input(F4, BOTH), Input(F4, ROW)), (loop_value("sqrt(a0) * a1", F4),), (), Fold("sum", 0, 1)
     ),
-    "columns of float64": Program(
-        (Input("float64", BOTH),), (statement("a0 * 3", "float64"),), (), Fold("sum", 0, 1)
+    "columns of float64": loop_nest(
+        (Input("float64", BOTH),), (loop_value("a0 * 3", "float64"),), (), Fold("sum", 0, 1)
     ),
-    "mean of rows": Program(
-        (Input(F4, BOTH), Input(F4, COLUMN)), (statement("a0 * a1", F4),), (0,), Fold("mean", 1, 2)
+    "mean of rows": loop_nest(
+        (Input(F4, BOTH), Input(F4, COLUMN)), (loop_value("a0 * a1", F4),), (0,), Fold("mean", 1, 2)
     ),
-    "largest of the middle": Program(
-        (Input(F4, (True, True, True)),), (statement("a0 / 3", F4),), (0,), Fold("max", 1, 2)
+    "largest of the middle": loop_nest(
+        (Input(F4, (True, True, True)),), (loop_value("a0 / 3", F4),), (0,), Fold("max", 1, 2)
     ),
-    "largest integer": Program(
-        (Input("int32", BOTH),), (statement("a0", "int32"),), (), Fold("max", 1, 2)
+    "largest integer": loop_nest(
+        (Input("int32", BOTH),), (loop_value("a0", "int32"),), (), Fold("max", 1, 2)
     ),
-    "smallest integer": Program(
-        (Input("uint8", BOTH),), (statement("a0 + a0", "uint8"),), (), Fold("min", 0, 1)
+    "smallest integer": loop_nest(
+        (Input("uint8", BOTH),), (loop_value("a0 + a0", "uint8"),), (), Fold("min", 0, 1)
     ),
-    "bool and float16": Program(
+    "bool and float16": loop_nest(
         (Input("float16", BOTH), Input("int8", COLUMN)),
-        (statement("a0 > a1", "bool"), statement("where(t0, a0, cast(a1, 'float16'))", "float16")),
+        (
+            loop_value("a0 > a1", "bool"),
+            loop_value("where(t0, a0, cast(a1, 'float16'))", "float16"),
+        ),
         (0, 1),
     ),
 }
 ROWS = {
-    "softmax": RowProgram(
+    "softmax": row_program(
         (Input(F4, BOTH),),
         (
-            node("a0", F4, along="max"),
-            node("exp(a0 - t0)", F4),
-            node("t1", F4, along="sum"),
-            node("t1 / t2", F4),
+            along("a0", F4, "max"),
+            loop_value("exp(a0 - t0)", F4),
+            along("t1", F4, "sum"),
+            loop_value("t1 / t2", F4),
         ),
         (3,),
     ),
-    "variance and sum down": RowProgram(
+    "variance and sum down": row_program(
         (Input(F4, BOTH), Input(F4, ROW)),
         (
-            node("a0 * 2", F4),
-            node("t0", F4, down="var"),
-            node("t0", F4, down="sum"),
-            node("t0 * a1", F4),
-            node("t3", F4, along="sum"),
-            node("t0 / t4", F4),
-            node("t5", F4, down="sum"),
+            loop_value("a0 * 2", F4),
+            down("t0", F4, "var"),
+            down("t0", F4, "sum"),
+            loop_value("t0 * a1", F4),
+            along("t3", F4, "sum"),
+            loop_value("t0 / t4", F4),
+            down("t5", F4, "sum"),
         ),
-        (4,),
+        (4, 1, 2, 6),
     ),
-    "rows apart": RowProgram(
+    "rows apart": row_program(
         (Input(F4, BOTH), Input(F4, COLUMN)),
-        (node("a0 * a1", F4), node("t0", F4, down="var")),
-        (0,),
+        (loop_value("a0 * a1", F4), down("t0", F4, "var")),
+        (0, 1),
     ),
-    "pick": RowProgram(
+    "pick": row_program(
         (Input(F4, BOTH), Input("int64", ROW)),
-        (node("exp(a0)", F4), node("t0 + a1", F4, along="pick"), node("t0 - t1", F4)),
+        (loop_value("exp(a0)", F4), along("t0 + a1", F4, "pick"), loop_value("t0 - t1", F4)),
         (2,),
     ),
 }
@@ -92,10 +96,8 @@ ROWS = {
 @pytest.mark.parametrize("name", [*NESTS, *ROWS])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_right_source_passes(name: str, seed: int) -> None:
-    if name in NESTS:
-        source_checker.check(NESTS[name], loop_source.source(NESTS[name]), seed)
-    else:
-        source_checker.check(ROWS[name], row_source.source(ROWS[name]), seed)
+    program = (NESTS | ROWS)[name]
+    source_checker.check(program, kernel_source.source(program), seed)
 
 
 LOOP = Recurrence(
@@ -163,7 +165,7 @@ FAULTS = [  # a source, what is changed in it, and what the checker says
 @pytest.mark.parametrize(("name", "what", "instead", "said"), FAULTS)
 def test_a_fault_is_found(name: str, what: str, instead: str, said: str) -> None:
     program = (NESTS | ROWS)[name]
-    text = (loop_source if name in NESTS else row_source).source(program)
+    text = kernel_source.source(program)
     wrong = re.sub(what, instead, text)
     assert wrong != text, text
     with pytest.raises(SourceError, match=said):
@@ -174,12 +176,17 @@ def test_a_value_kept_where_an_output_is_stored_in_the_same_sweep_is_found(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The exponentials of a softmax, kept in the place of what the same sweep makes of them."""
-    program = RowProgram(
+    program = row_program(
         (Input(F4, BOTH),),
-        (node("exp(a0)", F4), node("t0 * 2", F4), node("t0", F4, along="sum"), node("t0 / t2", F4)),
+        (
+            loop_value("exp(a0)", F4),
+            loop_value("t0 * 2", F4),
+            along("t0", F4, "sum"),
+            loop_value("t0 / t2", F4),
+        ),
         (1, 3),
     )
-    source_checker.check(program, row_source.source(program))
-    monkeypatch.setitem(program.__dict__, "homes", {0: 0})
+    source_checker.check(program, kernel_source.source(program))
+    monkeypatch.setattr(Sweeps, "homes", {0: 0})
     with pytest.raises(SourceError, match="stored twice"):
-        source_checker.check(program, row_source.source(program))
+        source_checker.check(program, kernel_source.source(program))

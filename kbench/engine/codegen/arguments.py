@@ -11,7 +11,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbench.engine.codegen.loop_program import Input, Program, field_names, is_direct, may_stream
+from kbench.engine.codegen.loop_program import (
+    Input,
+    LoopProgram,
+    field_names,
+    is_direct,
+    may_stream,
+)
 from kbench.engine.core.types import Array
 from kbench.engine.jit.array_memory import are_same, contiguous_copy, describe_array
 from kbench.engine.jit.fast_call import address_of
@@ -120,13 +126,13 @@ class Reader:
 class Binding(Reader):
     """Sizes, items and the parameter template of a program over some loop dims."""
 
-    def __init__(self, program: Program, dims: Sequence[int]) -> None:
+    def __init__(self, program: LoopProgram, dims: Sequence[int]) -> None:
         self.program = program
         sizes = [int(size) for size in dims] or [1]
         if len(sizes) != program.rank or min(sizes) < 0:
             raise ValueError(f"{program.name} loops over {program.rank} dims, got {sizes}")
         super().__init__(program.name, program.inputs, sizes, field_names(program))
-        self.outputs = [np.dtype(program.statements[n].dtype) for n in program.outputs]
+        self.outputs = [np.dtype(program.values[n].dtype) for n in program.outputs]
         self.kept = self.reduced = self.parts = 0
         self.items = self.each = 0
         self._streamed = False

@@ -9,22 +9,16 @@ mantissas and add exponents: nothing overflows on the way to a product that can 
 
 from __future__ import annotations
 
-import re
-
-from kbench.engine.codegen.loop_program import Input, Program, is_direct
-from kbench.engine.codegen.typed_expr import computed
-from kbench.engine.codegen.writer import (
-    CHUNK_ELEMENTS,
+from kbench.engine.codegen.loop_program import Fold, LoopProgram, is_direct
+from kbench.engine.codegen.running_folds import (
     PRODUCT_ELEMENTS,
-    SHORT_CHUNK_ELEMENTS,
-    Walk,
-    bits_of,
+    FoldWalk,
+    Running,
     by_halves,
     identity,
-    join,
     rows_at_once,
 )
-from kbench.engine.graph.expr.scalars import Cost
+from kbench.engine.codegen.writer import Module
 
 JOINT_FACTORS = 4
 """Numbers of float32 that are multiplied in float64 before exponents are taken off."""
@@ -34,53 +28,53 @@ COMPENSATED_ROWS = 128
 """Rows added in float32, with what is lost on the way, before they join float64 totals."""
 
 
-class Folds(Walk):
-    """What a fold adds to a walk over a program's dims."""
+class NestFolds(FoldWalk):
+    """The one fold of a nest."""
 
-    def __init__(self, program: Program) -> None:
-        super().__init__(program.inputs, program.patterns)
-        self.program = program
+    fold: Running
+    is_down: bool  # whether it has a result for each column
+
+    def __init__(self, program: LoopProgram, module: Module) -> None:
+        super().__init__(program, module)
+        if program.fold is not None:
+            wide = self.is_wide(slice(program.fold.start, program.fold.stop))
+            names = ("total", "part", "carry", "power")
+            self.fold = self.running(program.final_folds[0], program.is_dear, wide, names)
+            self.is_down = program.fold.stop < program.rank
 
     def step(self, position: str, near: bool = False) -> None:
         """The innermost body, which the nest has."""
         raise NotImplementedError
 
-    def row_fold(self) -> None:
+    # -------------------------------------------------------------- over trailing dims
+
+    def row_fold(self, span: Fold) -> None:
         """A fold over the trailing dims: an item is a part of one kept element's values."""
-        fold, out = self.program.fold, self.out
-        assert fold is not None
-        kept, reduced = range(fold.start), range(fold.start, self.last)
-        count = " * ".join(f"n{d}" for d in kept) or "1"
-        out.add(f"kept = {count}")
+        out, width = self.out, self.field("width")
+        kept, reduced = range(span.start), range(span.start, self.last)
+        out.add(f"kept = {self.count(kept)}")
         out.open("for item in range(start, stop):")
-        out.add("place = item // blocks", "block = item - place * blocks", "rest = place")
+        blocks = self.field("blocks")
+        out.add(f"place = item // {blocks}", f"block = item - place * {blocks}", "rest = place")
         self.index("rest", kept)
         self.offsets(kept)
-        out.add("first = block * width", f"total = {self.identity(self.program.partial_dtype)}")
-        if self.carried:
-            out.add("carry = np.float64(0)")
-        if self.program.has_exponents:
-            out.add("power = np.int64(0)")
+        out.add(f"first = block * {width}")
+        self.begin_total(self.fold)
+        size = self.field(f"n{self.last}")
         if len(reduced):
-            out.add(f"end = min(first + width, {' * '.join(f'n{d}' for d in reduced)})")
+            out.add(f"end = min(first + {width}, {self.count(reduced)})")
             self._keep_bases(kept)
-            out.open("for row in range(first, end):")
-            out.add("rest = row")
-            self.index("rest", reduced)
-            self.offsets(reduced, "b")
-            self._chunks("0", f"n{self.last}", self._row_position(kept, reduced))
-            out.close()
+            with out.block("for row in range(first, end):"):
+                out.add("rest = row")
+                self.index("rest", reduced)
+                self.offsets(reduced, base=True)
+                row = f"(place * {self.count(reduced)} + row) * {size} + j"
+                self._chunks("0", size, row)
         else:
-            self._chunks("first", f"min(first + width, n{self.last})", f"place * n{self.last} + j")
-        reduced_count = " * ".join(f"n{d}" for d in range(fold.start, fold.stop))
-        if self.carried:
-            self.used.add("settled")
-            out.add("total = settled(total, carry)")
-        self.finish("place", "block * kept + place", "total", reduced_count)
-
-    def _row_position(self, kept: range, reduced: range) -> str:
-        rows = " * ".join(f"n{d}" for d in reduced)
-        return f"(place * {rows} + row) * n{self.last} + j"
+            self._chunks("first", f"min(first + {width}, {size})", f"place * {size} + j")
+        self.settle(self.fold)
+        count = self.count(range(span.start, span.stop))
+        self.finish("place", "block * kept + place", "total", "power", count)
 
     def _keep_bases(self, kept: range) -> None:
         for number, pattern in enumerate(self.program.patterns):
@@ -89,152 +83,128 @@ class Folds(Walk):
 
     def _chunks(self, first: str, last: str, position: str) -> None:
         """Fold columns `first` to `last` into `total`, in chunks short enough for float32."""
-        out, program = self.out, self.program
+        out, chunk, begun = self.out, self.fold.chunk, "low"
         self.hoisted()
         out.add(f"last = {last}")
-        chunk = self._chunk()
-        out.open(f"for low in range({first}, last, {chunk}):")
-        out.add(f"part = {self.identity(self.step_dtype)}")
-        if self._narrow:
-            self._quarters(position, chunk)
-        begun = "begun" if self._narrow else "low"
-        out.open(f"for j in range({begun}, min(low + {chunk}, last)):")
-        self.step(position)
-        value = self.value(self.step_dtype)
-        if program.has_exponents:
-            self.used.update({"mantissa", "exponent"})
-            out.add(f"power = power + exponent({value})")
-            value = f"mantissa({value})"
-        out.add(f"part = {self.join('part', value, self.step_dtype)}")
-        out.close()
-        partial = program.partial_dtype
-        part = f"np.{partial}(part)" if partial != self.step_dtype else "part"
-        if self.carried:
-            self.used.add("lost")
-            out.add("joint = total + part", "carry += lost(total, part, joint)", "total = joint")
-        else:
-            out.add(f"total = {self.join('total', part, partial)}")
-        if program.has_exponents:
-            out.add("power = power + exponent(total)", "total = mantissa(total)")
-        out.close()
+        if self._is_narrow:
+            chunk, begun = NARROW_PRODUCT_ELEMENTS, "begun"
+        with out.block(f"for low in range({first}, last, {chunk}):"):
+            self.begin_part(self.fold)
+            if self._is_narrow:
+                self._quarters(position, chunk)
+            with out.block(f"for j in range({begun}, min(low + {chunk}, last)):"):
+                self.step(position)
+                self.take(self.fold, self.value(self.fold.step_dtype))
+            self.join_part(self.fold)
 
     def _quarters(self, position: str, chunk: int) -> None:
         """Multiply the quarters of a chunk side by side, so that exponents are taken off once."""
         out = self.out
-        side = chunk // JOINT_FACTORS
-        out.add(f"each = {side} if low + {chunk} <= last else 0")
+        out.add(f"each = {chunk // JOINT_FACTORS} if low + {chunk} <= last else 0")
         out.add(f"begun = low + each * {JOINT_FACTORS}")
-        out.open("for k in range(low, low + each):")
-        values = []
-        for part in range(JOINT_FACTORS):
-            start = len(out.lines)
-            out.add(f"j = k + {part} * each")
-            self.step(position)
-            own = {line.split(" = ")[0].strip() for line in out.lines[start:] if " = " in line}
-            names = re.compile(rf"\b({'|'.join(sorted(own - {'j'}))})\b")
-            out.lines[start:] = [names.sub(rf"\1_{part}", line) for line in out.lines[start:]]
-            values.append(names.sub(rf"\1_{part}", self.value("float64")))
-        self.used.update({"mantissa_narrow", "exponent_narrow"})
-        out.add(f"some = {' * '.join(values)}", "power = power + exponent_narrow(some)")
-        out.add(f"part = {self.join('part', 'mantissa_narrow(some)', 'float64')}")
-        out.close()
+        with out.block("for k in range(low, low + each):"):
+            values = []
+            for part in range(JOINT_FACTORS):
+                self.column_mark = f"_{part}"
+                out.add(f"j = k + {part} * each")
+                self.step(position)
+                values.append(self.value("float64"))
+            self.column_mark = ""
+            out.add(f"some = {' * '.join(values)}")
+            out.add(f"power = power + {self.call('exponent_narrow', 'some')}")
+            self.join_to("part", "prod", self.call("mantissa_narrow", "some"), "float64")
 
     @property
-    def _narrow(self) -> bool:
+    def _is_narrow(self) -> bool:
         """Whether a few factors, that were float32, are within float64 whatever they are."""
-        return self.program.has_exponents and self.program.value_dtype != "float64"
+        return self.fold.has_exponents and self.program.value_dtype != "float64"
 
-    def _chunk(self) -> int:
-        """Columns of a chunk."""
-        if self.program.has_exponents:
-            return NARROW_PRODUCT_ELEMENTS if self._narrow else PRODUCT_ELEMENTS
-        short = SHORT_CHUNK_ELEMENTS.get(self.step_dtype, CHUNK_ELEMENTS)
-        return short if self.is_rounded else CHUNK_ELEMENTS
+    # -------------------------------------------------------------- over leading or middle dims
 
-    def column_fold(self) -> None:
+    def column_fold(self, span: Fold) -> None:
         """A fold over leading or middle dims: running results of some columns on the stack."""
-        fold, out, last = self.program.fold, self.out, self.last
-        assert fold is not None
-        outer, reduced, inner = (
-            range(fold.start),
-            range(fold.start, fold.stop),
-            range(fold.stop, last),
-        )
-        counts = {
-            name: " * ".join(f"n{d}" for d in dims) or "1"
-            for name, dims in (("outer", outer), ("reduced", reduced), ("inner", inner))
-        }
-        out.add(*[f"{name} = {count}" for name, count in counts.items()])
-        partial, step = self.program.partial_dtype, self.step_dtype
-        out.add(f"totals = scratch_{bits_of(partial)}()")
-        out.add(f"parts = scratch_{bits_of(step)}()" if step != partial else "parts = totals")
-        self.used.update({f"scratch_{bits_of(partial)}", f"scratch_{bits_of(step)}"})
-        if self.carried:
-            out.add(f"carries = scratch_{bits_of(step)}()")
-        if self.program.has_exponents:
-            out.add("powers = scratch_64()")
+        out, fold, field = self.out, self.fold, self.field
+        outer, inner = range(span.start), range(span.stop, self.last)
+        reduced = range(span.start, span.stop)
+        for name, dims in (("outer", outer), ("reduced", reduced), ("inner", inner)):
+            out.add(f"{name} = {self.count(dims)}")
+        self._column_scratch()
         out.open("for item in range(start, stop):")
-        out.add("rest = item // blocks", "first = (item - rest * blocks) * width")
-        out.add(f"last = min(first + width, n{last})")
-        out.add("place = rest // pieces", "piece = rest - place * pieces")
+        blocks, width = field("blocks"), field("width")
+        size, pieces = field(f"n{self.last}"), field("pieces")
+        out.add(f"rest = item // {blocks}", f"first = (item - rest * {blocks}) * {width}")
+        out.add(f"last = min(first + {width}, {size})")
+        out.add(f"place = rest // {pieces}", f"piece = rest - place * {pieces}")
         out.add("across = place // inner", "along = place - across * inner")
         out.add("rest = across")
         self.index("rest", outer)
         out.add("rest = along")
         self.index("rest", inner)
-        self._fill("totals", partial)
-        out.add("begin = piece * rows", "end = min(begin + rows, reduced)")
-        if step == partial:
-            self._clear_carries(step)
-            if self.program.has_exponents:
+        self.fill([("totals", fold.total_dtype, identity(fold.kind, fold.total_dtype))])
+        rows = field("rows")
+        out.add(f"begin = piece * {rows}", f"end = min(begin + {rows}, reduced)")
+        self._parts_of_columns(reduced)
+        out.add(f"base = (piece * outer * inner + place) * {size}")
+        total = self.peek("totals", "j - first", fold.total_dtype)
+        power = self.peek("powers", "j - first", "int64") if fold.has_exponents else ""
+        self.finish("base + j", "base + j", total, power, "reduced")
+
+    def _column_scratch(self) -> None:
+        """Running results of an item's columns."""
+        fold = self.fold
+        self.scratch("totals", fold.total_dtype)
+        if fold.step_dtype != fold.total_dtype:
+            self.scratch("parts", fold.step_dtype)
+        else:
+            self.out.add("parts = totals")
+        if fold.is_rounded:
+            self.scratch("carries", fold.step_dtype)
+        if fold.has_exponents:
+            self.scratch("powers", "int64")
+
+    def _parts_of_columns(self, reduced: range) -> None:
+        """Fold the rows of an item into the totals, by way of parts where these are narrower."""
+        out, fold, step = self.out, self.fold, self.fold.step_dtype
+        zero = [("carries", step, identity(fold.kind, step))] if fold.is_rounded else []
+        if step == fold.total_dtype:
+            self.fill(zero)
+            if fold.has_exponents:
                 self._rows_of_factors(reduced)
             else:
                 self._rows("begin", "end", reduced)
-            if self.carried:
-                self._settle(step)
-        else:
-            out.open(f"for low in range(begin, end, {COMPENSATED_ROWS}):")
-            self._fill("parts", step)
-            self._clear_carries(step)
+            if zero:
+                with out.block("for j in range(last - first):"):
+                    total, carry = (self.peek(name, "j", step) for name in ("totals", "carries"))
+                    self.store("totals", "j", self.call("settled", total, carry), step)
+            return
+        with out.block(f"for low in range(begin, end, {COMPENSATED_ROWS}):"):
+            self.fill([("parts", step, identity(fold.kind, step))])
+            self.fill(zero)
             self._rows("low", f"min(low + {COMPENSATED_ROWS}, end)", reduced)
-            self._add_parts(partial, step)
-            out.close()
-        out.add(f"base = (piece * outer * inner + place) * n{last}")
-        self.used.add(f"peek_{partial}")
-        self.finish("base + j", "base + j", f"peek_{partial}(totals, j - first)", "reduced", True)
+            with out.block("for j in range(last - first):"):
+                self._add_part()
 
-    def _fill(self, name: str, dtype: str) -> None:
-        self.used.add(f"store_{dtype}")
-        self.out.open("for j in range(last - first):")
-        self.out.add(f"store_{dtype}({name}, j, {self.identity(dtype)})")
-        self.out.close()
-
-    def _clear_carries(self, step: str) -> None:
-        if self.carried:
-            self._fill("carries", step)
+    def _add_part(self) -> None:
+        """Let the sum of a few rows join the total, with what it has lost."""
+        total, step = self.fold.total_dtype, self.fold.step_dtype
+        part, carry = (f"np.{total}({self.peek(name, 'j', step)})" for name in ("parts", "carries"))
+        joined = f"{self.peek('totals', 'j', total)} + {self.call('settled', part, carry)}"
+        self.store("totals", "j", joined, total)
 
     def _rows_of_factors(self, reduced: range) -> None:
         """Multiply rows, and every few of them take the exponents off."""
         out = self.out
-        self.used.update({"peek_int64", "store_int64", "mantissa", "exponent"})
-        out.open("for j in range(last - first):")
-        out.add("store_int64(powers, j, np.int64(0))")
-        out.close()
-        out.open(f"for low in range(begin, end, {PRODUCT_ELEMENTS}):")
-        self._rows("low", f"min(low + {PRODUCT_ELEMENTS}, end)", reduced)
-        out.open("for j in range(last - first):")
-        out.add("grown = peek_float64(totals, j)")
-        out.add("store_int64(powers, j, peek_int64(powers, j) + exponent(grown))")
-        out.add("store_float64(totals, j, mantissa(grown))")
-        out.close(2)
+        self.fill([("powers", "int64", "np.int64(0)")])
+        with out.block(f"for low in range(begin, end, {PRODUCT_ELEMENTS}):"):
+            self._rows("low", f"min(low + {PRODUCT_ELEMENTS}, end)", reduced)
+            with out.block("for j in range(last - first):"):
+                out.add(f"grown = {self.peek('totals', 'j', 'float64')}")
+                self._raise_power("j", self.call("exponent", "grown"))
+                self.store("totals", "j", self.call("mantissa", "grown"), "float64")
 
-    def _settle(self, step: str) -> None:
-        """Give the totals what they have lost."""
-        self.used.update({"settled", f"peek_{step}", f"store_{step}"})
-        self.out.open("for j in range(last - first):")
-        whole = f"settled(peek_{step}(totals, j), peek_{step}(carries, j))"
-        self.out.add(f"store_{step}(totals, j, {whole})")
-        self.out.close()
+    def _raise_power(self, where: str, exponent: str) -> None:
+        power = self.peek("powers", where, "int64")
+        self.store("powers", where, f"{power} + {exponent}", "int64")
 
     def _rows(self, begin: str, end: str, reduced: range) -> None:
         """Fold these rows: some at once where that saves going over the running results."""
@@ -242,158 +212,92 @@ class Folds(Walk):
         if group > 1:
             out.add(f"begun = {begin}", f"ended = {end}")
             out.add(f"whole = begun + (ended - begun) // {group} * {group}")
-            out.open(f"for head in range(begun, whole, {group}):")
-            self._some_rows([f"head + {k}" for k in range(group)], reduced)
-            out.close()
+            with out.block(f"for head in range(begun, whole, {group}):"):
+                self._some_rows([f"head + {k}" for k in range(group)], reduced)
             begin, end = "whole", "ended"
-        out.open(f"for row in range({begin}, {end}):")
-        self._some_rows(["row"], reduced)
-        out.close()
+        with out.block(f"for row in range({begin}, {end}):"):
+            self._some_rows(["row"], reduced)
 
     def _group(self) -> int:
         """Rows of a column fold that are read side by side; one step after the other takes a
         largest value longer than its memory."""
-        assert self.program.fold is not None
-        if self._narrow:
+        if self._is_narrow:
             return JOINT_FACTORS
-        return rows_at_once(len(self.program.inputs), self._dear) if self._adds else 1
+        adds = self.fold.kind in ("sum", "mean")
+        return rows_at_once(len(self.program.inputs), self.program.is_dear) if adds else 1
 
     def _some_rows(self, rows: list[str], reduced: range) -> None:
-        out, step = self.out, self.step_dtype
-        assert self.program.fold is not None
+        """Let the running results of the columns take the values of these rows."""
+        out, step = self.out, self.fold.step_dtype
+        size = self.field(f"n{self.last}")
         for k, row in enumerate(rows):
-            begun = len(out.lines)
+            self.row_mark = f"_{k}"
             out.add(f"rest = {row}")
             self.index("rest", reduced)
             self.offsets(range(self.last))
             self.hoisted()
-            place = f"(across * reduced + {row}) * inner + along"
-            out.add(f"base = ({place}) * n{self.last}")
-            self.renamed(begun, k)
-        out.open("for j in range(first, last):")
-        self.used.update({f"peek_{step}", f"store_{step}"})
-        out.add(f"grown = peek_{step}(parts, j - first)")
-        values = []
-        for k in range(len(rows)):
-            begun = len(out.lines)
-            self.step("base + j")
-            value = self.value(step)
-            if self.carried or self._narrow:
-                values.append(self.name_of_row(value, k))
-            elif self.program.has_exponents:
-                raised = f"peek_int64(powers, j - first) + exponent({value})"
-                out.add(f"store_int64(powers, j - first, {raised})")
-                out.add(f"grown = {self.join('grown', f'mantissa({value})', step)}")
-            else:
-                out.add(f"grown = {self.join('grown', value, step)}")
-            self.renamed(begun, k)
-        if self.carried:
-            self.used.add("lost")
+            out.add(f"base_{k} = ((across * reduced + {row}) * inner + along) * {size}")
+        with out.block("for j in range(first, last):"):
+            out.add(f"grown = {self.peek('parts', 'j - first', step)}")
+            values = []
+            for k in range(len(rows)):
+                self.row_mark = f"_{k}"
+                self.step(f"base_{k} + j")
+                values.append(self.value(step))
+                self._take_row(values[-1])
+            self.row_mark = ""
+            self._take_rows(values)
+            self.store("parts", "j - first", "grown", step)
+
+    def _take_row(self, value: str) -> None:
+        """Fold the value of one row, where those of several are not first folded by themselves."""
+        if self.fold.is_rounded or self._is_narrow:
+            return
+        if self.fold.has_exponents:
+            self._raise_power("j - first", self.call("exponent", value))
+            value = self.call("mantissa", value)
+        self.join_to("grown", self.fold.kind, value, self.fold.step_dtype)
+
+    def _take_rows(self, values: list[str]) -> None:
+        """Fold the values of some rows at once."""
+        out, step = self.out, self.fold.step_dtype
+        if self.fold.is_rounded:
             out.add(f"some = {by_halves(values)}", "joint = grown + some")
-            carry = f"peek_{step}(carries, j - first) + lost(grown, some, joint)"
-            out.add(f"store_{step}(carries, j - first, {carry})", "grown = joint")
-        elif self._narrow:
-            self.used.update({"mantissa_narrow", "exponent_narrow"})
+            lost = self.call("lost", "grown", "some", "joint")
+            carry = f"{self.peek('carries', 'j - first', step)} + {lost}"
+            self.store("carries", "j - first", carry, step)
+            out.add("grown = joint")
+        elif self._is_narrow:
             out.add(f"grown = grown * {' * '.join(values)}")
-            raised = "peek_int64(powers, j - first) + exponent_narrow(grown)"
-            out.add(f"store_int64(powers, j - first, {raised})", "grown = mantissa_narrow(grown)")
-        out.add(f"store_{step}(parts, j - first, grown)")
-        out.close()
+            self._raise_power("j - first", self.call("exponent_narrow", "grown"))
+            out.add(f"grown = {self.call('mantissa_narrow', 'grown')}")
 
-    def _add_parts(self, partial: str, step: str) -> None:
-        """Let sums of a few rows join the totals, with what they have lost."""
-        self.used.update({f"peek_{partial}", f"peek_{step}", f"store_{partial}", "settled"})
-        self.out.open("for j in range(last - first):")
-        part, carry = (f"np.{partial}(peek_{step}({name}, j))" for name in ("parts", "carries"))
-        joined = f"peek_{partial}(totals, j) + settled({part}, {carry})"
-        self.out.add(f"store_{partial}(totals, j, {joined})")
-        self.out.close()
+    # -------------------------------------------------------------- results
 
-    # -------------------------------------------------------------- the fold's arithmetic
-
-    def finish(
-        self, place: str, part_place: str, total: str, count: str, columns: bool = False
-    ) -> None:
+    def finish(self, place: str, part_place: str, total: str, power: str, count: str) -> None:
         """Store totals: as the result itself where it is not cut into parts, else as partials."""
-        partial, own = self.program.partial_dtype, self.program.value_dtype
-        power = "peek_int64(powers, j - first)" if columns else "power"
+        own = self.program.value_dtype
         if is_direct(self.program):
-            assert self.program.fold is not None
-            whole = f"{total} / np.float64({count})" if self.program.fold.kind == "mean" else total
-            if self.program.has_exponents:
-                self.used.add("scaled")
-                whole = f"scaled({total}, {power})"
-            self.out.open("if direct != 0:")
-            self._store_each(own, f"direct, {place}, np.{own}({whole})", columns)
-            self.out.close()
+            whole = f"{total} / np.float64({count})" if self.fold.kind == "mean" else total
+            whole = self.call("scaled", total, power) if self.fold.has_exponents else whole
+            direct = self.field("direct")
+            with self.out.block(f"if {direct} != 0:"):
+                self._store_each(direct, place, f"np.{own}({whole})", own)
             self.out.open("else:")
-        self._store_each(partial, f"partials, {part_place}, {total}", columns)
-        if self.program.has_exponents:
-            self._store_each("int64", f"exponents, {part_place}, {power}", columns)
+        self._store_each(self.field("partials"), part_place, total, self.fold.total_dtype)
+        if self.fold.has_exponents:
+            self._store_each(self.field("exponents"), part_place, power, "int64")
 
-    def _store_each(self, dtype: str, arguments: str, columns: bool) -> None:
-        self.used.add(f"store_{dtype}")
-        if columns:
+    def _store_each(self, target: str, where: str, value: str, dtype: str) -> None:
+        """Store a result, or that of each column."""
+        if self.is_down:
             self.out.open("for j in range(first, last):")
-        self.out.add(f"store_{dtype}({arguments})")
-        if columns:
+        self.store(target, where, value, dtype)
+        if self.is_down:
             self.out.close()
-
-    @property
-    def step_dtype(self) -> str:
-        """Dtype of the innermost running result: where float32 takes long to make, SIMD goes on
-        for float32; other sums of it are of float64 from the first step on."""
-        own = computed(self.program.value_dtype)
-        return own if self._adds and own == "float32" and self._dear else self.program.partial_dtype
-
-    @property
-    def _adds(self) -> bool:
-        fold = self.program.fold
-        return fold is not None and fold.kind in ("sum", "mean")
-
-    @property
-    def _dear(self) -> bool:
-        return any(statement.expr.cost > Cost.CHEAP for statement in self.program.statements)
-
-    @property
-    def is_rounded(self) -> bool:
-        """Whether a sum's steps are rounded as its values are."""
-        own = computed(self.program.value_dtype)
-        if not self._adds or own[0] != "f" or own != self.step_dtype:
-            return False
-        return own == "float32" or any(operand.dtype == "float64" for operand in self._folded)
-
-    @property
-    def _folded(self) -> list[Input]:
-        """The inputs that vary along the fold."""
-        fold = self.program.fold
-        assert fold is not None
-        pairs = zip(self.program.inputs, self.program.patterns, strict=True)
-        return [operand for operand, pattern in pairs if any(pattern[fold.start : fold.stop])]
-
-    @property
-    def carried(self) -> bool:
-        """Whether totals go with what their additions lose: a fold over rows adds few of them, and
-        needs it where nothing is wider; one down the columns has a total for each."""
-        fold = self.program.fold
-        over_rows = fold is not None and fold.stop == self.program.rank
-        return self.is_rounded and not (over_rows and self.step_dtype == "float32")
-
-    def identity(self, dtype: str) -> str:
-        assert self.program.fold is not None
-        return identity(self.program.fold.kind, dtype)
 
     def value(self, dtype: str) -> str:
-        """The folded statement as the running result's dtype."""
-        name = f"t{len(self.program.statements) - 1}"
-        own = computed(self.program.value_dtype)
-        assert self.program.fold is not None
-        if self.program.fold.kind in ("any", "all") and own != "bool":
-            return f"np.uint8({name} != 0)"
-        return name if own == dtype else f"np.{dtype}({name})"
-
-    def join(self, left: str, right: str, dtype: str) -> str:
-        assert self.program.fold is not None
-        joined, used = join(self.program.fold.kind, left, right, dtype)
-        self.used |= used
-        return joined
+        """The folded value as the running result's dtype."""
+        if self.fold.kind in ("any", "all") and self.fold.given != "bool":
+            return f"np.uint8({self.named(self.fold.value)} != 0)"
+        return self.as_dtype(self.fold.value, dtype)

@@ -1,4 +1,4 @@
-"""Fused loops: from a `Program` to a running kernel.
+"""Fused loops: from a nest's `LoopProgram` to a running kernel.
 
 `request` gives the kernel of a program as soon as it is compiled, and None until then; meanwhile
 the caller computes with `numpy_form`. A `Kernel` checks its arrays against the loop dims before
@@ -15,9 +15,9 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from kbench.engine.codegen import loop_source
+from kbench.engine.codegen import kernel_source
 from kbench.engine.codegen.arguments import Binding
-from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
+from kbench.engine.codegen.loop_program import Fold, Input, LoopProgram, LoopValue, loop_nest
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr.scalars import Cost
@@ -30,8 +30,9 @@ __all__ = [
     "Fold",
     "Input",
     "Kernel",
-    "Program",
-    "Statement",
+    "LoopProgram",
+    "LoopValue",
+    "loop_nest",
     "request",
 ]
 
@@ -107,15 +108,16 @@ class Kernel:
 
     form = "fused"
 
-    def __init__(self, program: Program, job: Job) -> None:
+    def __init__(self, program: LoopProgram, job: Job) -> None:
         self.program = program
         self.name = program.name
         self.path: Path | None = job.path
         self._job = job
-        slow = sum(statement.expr.count(Cost.SERIAL) for statement in program.statements)
+        slow = sum(one.expr.count(Cost.SERIAL) for one in program.values)
         pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.statements)) + 2e-8 * slow
-        dear = any(statement.expr.cost > Cost.CHEAP for statement in program.statements)
-        self._nest = Nest(job, partial(Binding, program), pace, 1 if dear else CHEAP_FACTOR)
+        self._nest = Nest(
+            job, partial(Binding, program), pace, 1 if program.is_dear else CHEAP_FACTOR
+        )
 
     @property
     def address(self) -> int:
@@ -125,7 +127,7 @@ class Kernel:
     @property
     def source(self) -> str:
         """The generated source of the loop nest."""
-        return loop_source.source(self.program)
+        return kernel_source.source(self.program)
 
     def run(
         self,
@@ -216,15 +218,15 @@ def _fold_nothing(kind: str, result: Array) -> None:
     np.copyto(result, np.asarray(identity).astype(result.dtype))
 
 
-_kernels: dict[Program, Kernel] = {}
+_kernels: dict[LoopProgram, Kernel] = {}
 
 
-def request(program: Program) -> Kernel | None:
+def request(program: LoopProgram) -> Kernel | None:
     """The program's kernel, or None while it is being compiled, when that failed or JIT is off."""
     kernel = _kernels.get(program)
     if kernel is not None:
         return None if config.jit_mode() == "off" else kernel
-    job = service.submit(program.name, lambda: loop_source.source(program))
+    job = service.submit(program.name, lambda: kernel_source.source(program))
     if job is None or job.state != "ready":
         return None
     kernel = _kernels[program] = Kernel(program, job)

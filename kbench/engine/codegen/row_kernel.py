@@ -9,10 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from kbench.engine.codegen import row_source
+from kbench.engine.codegen import kernel_source, row_source
 from kbench.engine.codegen.arguments import Reader
 from kbench.engine.codegen.loop_kernel import Nest
-from kbench.engine.codegen.row_sweeps import RowProgram, row_fields
+from kbench.engine.codegen.loop_program import LoopProgram, field_names
+from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.fast_call import address_of
@@ -33,17 +34,17 @@ ITEM_COLUMNS = 1024
 class RowBinding(Reader):
     """Sizes, items and the parameter template of a row program over some loop dims."""
 
-    def __init__(self, program: RowProgram, dims: Sequence[int]) -> None:
-        super().__init__(program.name, program.inputs, dims, row_fields(program))
+    def __init__(self, program: LoopProgram, dims: Sequence[int]) -> None:
+        super().__init__(program.name, program.inputs, dims, field_names(program))
         self.rows, self.columns = math.prod(dims[:-1]), dims[-1]
         width = min(self.columns, ITEM_COLUMNS) if program.across else self.columns
         blocks = -(-self.columns // width)
         each = max(1, ITEM_ELEMENTS // width)
-        if program.downs:
+        if program.final_folds:
             each = max(row_source.FLUSH_ROWS, -(-self.rows * blocks // MAX_PARTS))
         self.parts = -(-self.rows // each)
         self.items, self.each = self.parts * blocks, each * width
-        self._set(many=self.rows, rows=each, parts=self.parts, width=width, blocks=blocks)
+        self._set(many=self.rows, rows=each, pieces=self.parts, width=width, blocks=blocks)
         self.counts = np.full(self.parts, each, np.float64)
         self.counts[-1] = self.rows - each * (self.parts - 1)
 
@@ -70,17 +71,18 @@ class RowKernel:
 
     form = "fused"
 
-    def __init__(self, program: RowProgram, job: Job) -> None:
+    def __init__(self, program: LoopProgram, job: Job) -> None:
         self.program = program
+        self._sweeps = Sweeps(program)
         self.name = program.name
         self.path: Path | None = job.path
-        pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.nodes))
+        pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.values))
         self._nest = Nest(job, partial(RowBinding, program), pace)
 
     @property
     def source(self) -> str:
         """The generated source."""
-        return row_source.source(self.program)
+        return kernel_source.source(self.program)
 
     def run(
         self,
@@ -109,7 +111,7 @@ class RowKernel:
             parts = [self._sweep(stored, ins, tuple(dims), cancel_check)]
         else:
             parts = self._joined(stored, ins, dims, cancel_check)
-        for place, number in enumerate(program.downs):
+        for place, number in enumerate(program.final_folds):
             self._finish(outs[len(stored) + place], number, parts, math.prod(dims[:-1]))
 
     def launches(
@@ -134,7 +136,7 @@ class RowKernel:
         folded = [*part.sums.values(), *part.squares.values(), *part.means.values()]
         last = [
             self._last(outs[len(program.outputs) + place], number, part, rows)
-            for place, number in enumerate(program.downs)
+            for place, number in enumerate(program.final_folds)
         ]
         found = [*made, self._nest.call(params, binding, *folded), *last]
         launches = [launch for launch in found if launch is not None]
@@ -165,8 +167,8 @@ class RowKernel:
     def _last(self, out: Array, number: int, part: _Part, rows: int) -> Launch | None:
         """The call that does what `_finish` does."""
         sums = part.sums[number].reshape(-1, out.size)
-        if self.program.nodes[number].down != "var":
-            mean = self.program.nodes[number].down == "mean"
+        if self.program.kind_of(number) != "var":
+            mean = self.program.kind_of(number) == "mean"
             return join(out, sums, rows if mean else 1)
         write = find("variance", out.dtype.name)
         counts = np.repeat(part.counts, len(sums) // len(part.counts))
@@ -177,20 +179,23 @@ class RowKernel:
         program = self.program
         if len(dims) != program.rank or min(dims) < 1:
             raise ValueError(f"{self.name} loops over {program.rank} dims, got {list(dims)}")
-        if not program.across and dims[-1] > MAX_KEPT_COLUMNS and (program.kept or program.downs):
+        if (
+            not program.across
+            and dims[-1] > MAX_KEPT_COLUMNS
+            and (self._sweeps.kept or program.final_folds)
+        ):
             raise ValueError(
                 f"{self.name} takes rows of {MAX_KEPT_COLUMNS} columns, got {dims[-1]}"
             )
-        wanted = (*program.outputs, *program.downs)
-        if len(outs) != len(wanted):
-            raise ValueError(f"{self.name} has {len(wanted)} results, got {len(outs)}")
-        for number, out in zip(wanted, outs, strict=True):
-            node = program.nodes[number]
-            size = dims[-1] if node.down else math.prod(dims[:-1])
+        if len(outs) != len(program.stores):
+            raise ValueError(f"{self.name} has {len(program.stores)} results, got {len(outs)}")
+        for number, out in zip(program.stores, outs, strict=True):
+            one = program.values[number]
+            size = dims[-1] if number in program.final_folds else math.prod(dims[:-1])
             size = math.prod(dims) if program.full[number] else size
-            if out.dtype != node.dtype or out.size != size or not out.flags.c_contiguous:
+            if out.dtype != one.dtype or out.size != size or not out.flags.c_contiguous:
                 raise ValueError(
-                    f"{self.name} gives {node.dtype}[{size}], got {describe_array(out)}"
+                    f"{self.name} gives {one.dtype}[{size}], got {describe_array(out)}"
                 )
             if not out.flags.writeable:
                 raise ValueError(f"{self.name} cannot write to a read-only array")
@@ -248,16 +253,16 @@ class RowKernel:
         """All that a call writes to: its results, and what it folds down the columns."""
         program = self.program
         stores, part = list(outs), _Part(binding.counts)
-        for number in program.downs:
+        for number in program.final_folds:
             twin = program.twin(number)
             shape = (binding.parts, binding.columns)
             totals = np.empty(shape) if twin is None else None
             part.sums[number] = totals if totals is not None else np.empty(0)
             stores.append(part.sums[number])
-            if program.nodes[number].down == "var":
+            if program.kind_of(number) == "var":
                 part.squares[number], part.means[number] = np.empty(shape), np.empty(shape)
                 stores += [part.squares[number], part.means[number]]
-        for number in program.downs:
+        for number in program.final_folds:
             twin = program.twin(number)
             if twin is not None:
                 part.sums[number] = part.sums[twin]
@@ -266,12 +271,12 @@ class RowKernel:
     def _finish(self, out: Array, number: int, parts: list[_Part], rows: int) -> None:
         """Join the parts of a fold down the columns."""
         with np.errstate(all="ignore"):
-            if self.program.nodes[number].down == "var":
+            if self.program.kind_of(number) == "var":
                 total = _variance(out.size, parts, number)
             else:
                 sums = [part.sums[number].reshape(-1, out.size) for part in parts]
                 total = joined(np.concatenate(sums) if len(sums) > 1 else sums[0])
-                total = total / rows if self.program.nodes[number].down == "mean" else total
+                total = total / rows if self.program.kind_of(number) == "mean" else total
             np.copyto(out, total.reshape(out.shape), casting="unsafe")
 
 
@@ -303,15 +308,15 @@ def _variance(columns: int, parts: list[_Part], number: int) -> Array:
     return variance
 
 
-_kernels: dict[RowProgram, RowKernel] = {}
+_kernels: dict[LoopProgram, RowKernel] = {}
 
 
-def request(program: RowProgram) -> RowKernel | None:
+def request(program: LoopProgram) -> RowKernel | None:
     """The program's kernel, or None while it is compiled, when that failed or JIT is off."""
     kernel = _kernels.get(program)
     if kernel is not None:
         return None if config.jit_mode() == "off" else kernel
-    job = service.submit(program.name, lambda: row_source.source(program))
+    job = service.submit(program.name, lambda: kernel_source.source(program))
     if job is None or job.state != "ready":
         return None
     kernel = _kernels[program] = RowKernel(program, job)

@@ -7,7 +7,7 @@ float32. Whatever this refuses with a ValueError stays on NumPy.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +16,8 @@ from kbench.engine.core import syntax
 from kbench.engine.graph.expr.expression import Expr, Number
 from kbench.engine.graph.expr.scalars import SCALARS, Helpers, Scalar
 
-EXACT_POWERS = {1: "{0}", 2: "square({0})", 3: "cube({0})"}
+EXACT_POWERS = {1: "", 2: "square", 3: "cube"}
+"""Exponents that are multiplied out, and the helpers that do so."""
 
 
 class Typed(NamedTuple):
@@ -32,7 +33,7 @@ class Translation(NamedTuple):
     """Source of an expression, and the helpers it names.
 
     `angles` are the arguments of functions that have a faster form for moderate ones; `near` and
-    `near_used` are the source with these forms, and their helpers.
+    `near_used` are the source with these forms, and its helpers.
     """
 
     source: str
@@ -42,16 +43,16 @@ class Translation(NamedTuple):
     near_used: set[str]
 
 
-def translate(expr: Expr, types: Mapping[Expr, str], result: str) -> Translation:
-    """Source that computes `expr`, over leaves of these dtypes, as dtype `result`."""
-    known = {leaf: computed(dtype) for leaf, dtype in types.items()}
-    plain = _Writer(known)
+def translate(
+    expr: Expr, types: Mapping[Expr, str], result: str, named: Callable[[Expr], str] = str
+) -> Translation:
+    """Source that computes `expr` as dtype `result`, over leaves of these dtypes and names."""
+    plain = _Writer(types, named)
     source = plain.whole(expr, result)
     if not plain.angles:
-        return Translation(source, plain.used, [], source, set())
-    near = _Writer(known, near=True)
-    faster = near.whole(expr, result)
-    return Translation(source, plain.used, plain.angles, faster, near.used - plain.used)
+        return Translation(source, plain.used, [], source, plain.used)
+    near = _Writer(types, named, near=True)
+    return Translation(source, plain.used, plain.angles, near.whole(expr, result), near.used)
 
 
 def computed(dtype: str) -> str:
@@ -65,8 +66,10 @@ def ending(dtype: str) -> str:
 
 
 class _Writer:
-    def __init__(self, types: Mapping[Expr, str], near: bool = False) -> None:
-        self.types, self.near = types, near
+    def __init__(
+        self, types: Mapping[Expr, str], named: Callable[[Expr], str], near: bool = False
+    ) -> None:
+        self.types, self.named, self.near = types, named, near
         self.used: set[str] = set()
         self.angles: list[str] = []
 
@@ -82,7 +85,7 @@ class _Writer:
             kind = {bool: "bool", int: "int64", float: "float64"}[type(value)]
             return Typed(repr(value), kind, weak=True, value=value)
         if expr.is_leaf:
-            return Typed(str(expr), self.types[expr])
+            return Typed(self.named(expr), computed(self.types[expr]))
         values = [self.write(arg) for arg in expr.args]
         if expr.dtype:
             return self._cast(values[0], expr.dtype)
@@ -165,9 +168,9 @@ class _Writer:
 
     def _power(self, left: Typed, right: Typed, dtype: str) -> Typed:
         if right.weak and right.value in EXACT_POWERS:
-            form = EXACT_POWERS[int(right.value)]
-            self.used.update({"square", "cube"})
-            return self._wrapped(form.format(self.convert(left, dtype)), dtype)
+            power = EXACT_POWERS[int(right.value)]
+            source = self.convert(left, dtype)
+            return self._wrapped(f"{self._use(power)}({source})" if power else source, dtype)
         if right.weak and right.value == 0.5 and dtype[0] == "f":
             return self._apply(SCALARS["sqrt"], dtype, left)
         return self._apply(SCALARS["pow"], dtype, left, right)

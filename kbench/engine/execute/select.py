@@ -71,7 +71,7 @@ def row_step(value: Value, makers: PlanMakers) -> Step:
         group.label,
         step.form,
         step.source,
-        len(group.program.nodes),
+        len(group.program.values),
         math.prod(group.dims),
         slots[:-1],
         launches=step.launches,

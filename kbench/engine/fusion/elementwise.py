@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kbench.engine.codegen.loop_program import Statement
+from kbench.engine.codegen.loop_program import LoopValue
 from kbench.engine.compiler.values import Value
 from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf, name_leaf
 from kbench.engine.graph.traits.roles import Role
@@ -55,7 +55,7 @@ class Group:
     slot: int
     outputs: list[Value] = field(default_factory=list)
     sources: list[GroupInput] = field(default_factory=list)
-    statements: list[Statement] = field(default_factory=list)
+    statements: list[LoopValue] = field(default_factory=list)
     fold: Value | None = None
 
     @property
@@ -236,7 +236,7 @@ def _lone_fold(value: Value, values: Sequence[Value]) -> Group:
     source = values[value.inputs[0]]
     group = Group([], source.shape, source.spec.dtype, value.slot, fold=value)
     group.sources = [resolve_input(source, source.shape, values)]
-    group.statements = [Statement(input_leaf(0), source.spec.dtype)]
+    group.statements = [LoopValue(input_leaf(0), source.spec.dtype)]
     return group
 
 
@@ -255,7 +255,7 @@ def _read_inputs(group: Group, values: Sequence[Value]) -> None:
                 leaves[slot] = known.setdefault(source, input_leaf(len(known)))
             operands.append(leaves[slot])
         leaves[value.slot] = local_leaf(len(group.statements))
-        group.statements.append(Statement(expression_of(value, operands), value.spec.dtype))
+        group.statements.append(LoopValue(expression_of(value, operands), value.spec.dtype))
     group.sources = list(known)
 
 

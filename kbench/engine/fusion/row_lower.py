@@ -8,9 +8,15 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kbench.engine.codegen.loop_program import DTYPES, Input
+from kbench.engine.codegen.loop_program import (
+    DTYPES,
+    Fold,
+    Input,
+    LoopProgram,
+    LoopValue,
+    Schedule,
+)
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
-from kbench.engine.codegen.row_sweeps import Node, RowProgram
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
 from kbench.engine.fusion.elementwise import GroupInput, checks_values, expression_of, resolve_input
@@ -43,7 +49,7 @@ ALIASES = (Role.RESHAPE, Role.REPEAT, Role.IDENTITY)
 class RowGroup:
     """One step: a row program over `dims`, the values it gives, and the slots it reads."""
 
-    program: RowProgram
+    program: LoopProgram
     dims: tuple[int, ...]
     outputs: list[Value]
     sources: list[GroupInput]
@@ -97,7 +103,7 @@ class _RowLowering:
     guard: object
     inside: set[int]
     compared: Collection[int]  # slots that have to be the same wherever they are looked at
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[LoopValue] = field(default_factory=list)  # that fold axes of `shape`
     sources: list[GroupInput] = field(default_factory=list)
     leaves: dict[int, Expr] = field(default_factory=dict)  # of members
     others: dict[tuple[int, tuple[int, ...]], Expr] = field(default_factory=dict)
@@ -108,11 +114,15 @@ class _RowLowering:
 
     # -------------------------------------------------------------- nodes
 
-    def node(self, expr: Expr, dtype: str, along: str = "", down: str = "") -> Expr:
-        """The leaf of a node, which is made when there is none like it."""
-        made = Node(expr, dtype, along, down)
+    def node(self, expr: Expr, dtype: str, along: str = "") -> Expr:
+        """The leaf of a value, perhaps folded along the rows."""
+        fold = Fold(along, self.cut, len(self.shape)) if along else None
+        return self._made(LoopValue(expr, dtype, fold))
+
+    def _made(self, made: LoopValue) -> Expr:
+        """The leaf of a value, which is added when there is none like it."""
         if made not in self.nodes:
-            if len(self.nodes) >= MAX_NODES or dtype not in DTYPES:
+            if len(self.nodes) >= MAX_NODES or made.dtype not in DTYPES:
                 raise _NotLowerable
             self.nodes.append(made)
         return local_leaf(self.nodes.index(made))
@@ -153,7 +163,7 @@ class _RowLowering:
     def fold(self, value: Value, x: Expr, dtype: str) -> Expr:
         """A fold of `x`, and what is made of it."""
         if down_fold(value) and value.attrs["axis"][0] == 0:
-            return self.node(x, dtype, down=down_fold(value))
+            return self._made(LoopValue(x, dtype, Fold(down_fold(value), 0, self.cut)))
         if value.op.rows is not None:
             return self.written(value.op.rows, value, x, 0)
         if value.op.fold == "mean":
@@ -205,7 +215,7 @@ class _RowLowering:
     def expression(self, leaf: Expr) -> Expr | None:
         """The statement of a node; None for a fold or an input."""
         node = self.nodes[leaf.index] if leaf.kind == "local" else None
-        return None if node is None or node.along or node.down else node.expr
+        return None if node is None or node.fold is not None else node.expr
 
     def is_positive(self, leaf: Expr) -> bool:
         """Whether a value is a number above 0."""
@@ -221,7 +231,7 @@ class _RowLowering:
         if leaf.kind == "input":
             return any(self.sources[leaf.index].varies[self.cut :])
         node = self.nodes[leaf.index]
-        if node.along:
+        if node.fold is not None:
             return False
         return node.has_column or any(self.varies(read) for read in node.reads)
 
@@ -347,16 +357,15 @@ def _group(
     numbers: list[int],
 ) -> RowGroup | None:
     """Put the outputs in the program's order: what is stored by rows, then folds of columns."""
-    nodes = tuple(lowering.nodes)
-    rest = sorted(n for n, node in enumerate(nodes) if node.down)
-    order = sorted(range(len(outputs)), key=lambda i: (bool(nodes[numbers[i]].down), numbers[i]))
     if len(set(numbers)) < len(numbers) or not inputs:
         return None
-    if rest != [numbers[i] for i in order if nodes[numbers[i]].down]:
-        return None
-    stored = tuple(numbers[i] for i in order if not nodes[numbers[i]].down)
-    program = RowProgram(inputs, nodes, stored, dims[-1] <= MAX_KEPT_COLUMNS)
-    mixed = bool(program.downs) and not program.across
+    values = tuple(_over_dims(node, lowering.cut, len(dims)) for node in lowering.nodes)
+    downs = {n for n, one in enumerate(values) if one.fold is not None and one.fold.start == 0}
+    order = sorted(range(len(outputs)), key=lambda i: (numbers[i] in downs, numbers[i]))
+    stores = tuple(numbers[i] for i in order)
+    schedule = Schedule.ROWS if dims[-1] <= MAX_KEPT_COLUMNS else Schedule.LONG_ROWS
+    program = LoopProgram(inputs, values, stores, schedule)
+    mixed = bool(program.final_folds) and not program.across
     if mixed and dims[-1] > MAX_KEPT_COLUMNS:
         return None
     members = [lowering.values[slot] for slot in sorted(lowering.leaves)]
@@ -365,6 +374,15 @@ def _group(
         return None
     results = [outputs[i] for i in order]
     return RowGroup(program, dims, results, lowering.sources, members, lowering.values, places)
+
+
+def _over_dims(made: LoopValue, cut: int, rank: int) -> LoopValue:
+    """A value whose fold over axes is one of the loop dims that they have become."""
+    if made.fold is None:
+        return made
+    along = made.fold.start == cut
+    span = (rank - 1, rank) if along else (0, rank - 1)
+    return replace(made, fold=Fold(made.fold.kind, *span))
 
 
 def constants(group: RowGroup) -> list[np.ndarray | None]:

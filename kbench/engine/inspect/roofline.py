@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from kbench.engine.codegen.loop_program import Input, Program, statement
+from kbench.engine.codegen.loop_program import Input, loop_nest, loop_value
 from kbench.engine.core import fork_safety
 from kbench.engine.runtime import paths, threads
 from kbench.engine.runtime.cpu_caches import last_level_bytes
@@ -67,7 +67,7 @@ def _copy_seconds(moved: int, seconds: float) -> float:
 
     source = np.ones(moved // 8, np.float32)
     target = np.ones_like(source)
-    program = Program((Input("float32", (True,)),), (statement("a0", "float32"),), (0,))
+    program = loop_nest((Input("float32", (True,)),), (loop_value("a0", "float32"),), (0,))
     kernel = request(program)
     if kernel is None:
         return _best(lambda: np.copyto(target, source), seconds)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kbench.engine.codegen.loop_kernel import Kernel, request
-from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
+from kbench.engine.codegen.loop_program import Fold, Input, LoopProgram, loop_nest, loop_value
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
@@ -118,10 +118,10 @@ def _block(*values: int) -> Array:
 # ---------------------------------------------------------------- folds
 
 
-def _program(name: str, dtype: str, view: str) -> Program:
+def _program(name: str, dtype: str, view: str) -> LoopProgram:
     rank, start, stop = VIEWS[view]
     one = Input(dtype, (True,) * rank)
-    return Program((one,), (statement("a0", dtype),), (), Fold(name, start, stop))
+    return loop_nest((one,), (loop_value("a0", dtype),), (), Fold(name, start, stop))
 
 
 def _fold(name: str, dtype: str, view: str) -> KernelCall | None:
@@ -149,11 +149,11 @@ def _variance(name: str, dtype: str, view: str) -> KernelCall | None:
     inputs = (Input(dtype, (True,) * rank), Input("float64", kept))
     away = "a0 - a1" if dtype == "float64" else "cast(a0, 'float64') - a1"
     fold = Fold("mean", start, stop)
-    first = Program(inputs, (statement(away, "float64"),), (), fold)
+    first = loop_nest(inputs, (loop_value(away, "float64"),), (), fold)
     if dtype != "float64":
-        first = Program(inputs[:1], (statement("cast(a0, 'float64')", "float64"),), (), fold)
+        first = loop_nest(inputs[:1], (loop_value("cast(a0, 'float64')", "float64"),), (), fold)
     average = request(first)
-    spread = request(Program(inputs, (statement(f"square({away})", "float64"),), (), fold))
+    spread = request(loop_nest(inputs, (loop_value(f"square({away})", "float64"),), (), fold))
     if average is None or spread is None:
         return None
 
@@ -253,9 +253,9 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
     side = "last" if last else "across"
     job = _ready(f"{name}_{side}_{dtype}", lambda: cumulative.source(name, dtype, last))
     total = cumulative.total_dtype(dtype)
-    blocks = statement(f"cast(a0, '{total}')", total)  # each block starts where a scan would be
+    blocks = loop_value(f"cast(a0, '{total}')", total)  # each block starts where a scan would be
     whole = Fold("sum" if name == "cumsum" else "prod", 1, 2)
-    fold = request(Program((Input(dtype, (True, True)),), (blocks,), (), whole)) if last else None
+    fold = request(loop_nest((Input(dtype, (True, True)),), (blocks,), (), whole)) if last else None
     if job is None or (last and fold is None):
         return None
 

@@ -20,7 +20,7 @@ from sampling import every
 __all__ = ["compiled_at_once"]
 
 
-from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
+from kbench.engine.codegen.loop_program import Fold, Input, loop_nest, loop_value
 from kbench.engine.graph.expr.expression import input_leaf, parse
 from kbench.engine.graph.expr.numpy_form import numpy_form
 from kbench.engine.graph.expr.scalars import SCALARS
@@ -162,7 +162,7 @@ def test_expressions_outside_the_vocabulary(expr):
     with pytest.raises(ValueError):
         numpy_form(parse(expr), (input_leaf(0),), "float32")
     with pytest.raises(ValueError):
-        statement(expr, "float32")
+        loop_value(expr, "float32")
 
 
 def test_numpy_form_blocks_broadcasts_and_works_in_place():
@@ -207,32 +207,32 @@ def test_broadcast_patterns(dims, patterns):
     expr = " + ".join(f"{n + 1} * a{n}" for n in range(len(arrays)))
     inputs = tuple(Input("float64", pattern) for pattern in patterns)
     out = np.empty(dims)
-    kernel(Program(inputs, (statement(expr, "float64"),), (0,))).run([out], arrays, dims)
+    kernel(loop_nest(inputs, (loop_value(expr, "float64"),), (0,))).run([out], arrays, dims)
     want = np.broadcast_to(sum((n + 1) * array for n, array in enumerate(arrays)), dims)
     np.testing.assert_allclose(out, want, rtol=1e-14)
 
 
 def test_several_outputs_and_no_inputs():
     statements = (
-        statement("a0 * 2", "float32"),
-        statement("t0 > 0", "bool"),
-        statement("where(t1, t0, 0)", "float16"),
+        loop_value("a0 * 2", "float32"),
+        loop_value("t0 > 0", "bool"),
+        loop_value("where(t1, t0, 0)", "float16"),
     )
     x = values("float32")
     doubled, positive, half = (np.empty(len(x), d) for d in ("float32", "bool", "float16"))
-    program = Program((Input("float32", (True,)),), statements, (0, 1, 2))
+    program = loop_nest((Input("float32", (True,)),), statements, (0, 1, 2))
     kernel(program).run([doubled, positive, half], [x], x.shape)
     np.testing.assert_array_equal(doubled, x * 2)
     np.testing.assert_array_equal(positive, x > 0)
     np.testing.assert_array_equal(half, np.where(x > 0, x * 2, 0).astype("float16"))
     constant = np.empty(9, "float32")
-    kernel(Program((), (statement("1.5 * 2", "float32"),), (0,))).run([constant], [], (9,))
+    kernel(loop_nest((), (loop_value("1.5 * 2", "float32"),), (0,))).run([constant], [], (9,))
     assert (constant == 3).all()
 
 
 def test_strided_inputs_are_read_where_they_are_or_copied():
     base = values("float32", 6 * 16).reshape(6, 16)
-    program = Program((Input("float32", (True, True)),), (statement("a0 + 1", "float32"),), (0,))
+    program = loop_nest((Input("float32", (True, True)),), (loop_value("a0 + 1", "float32"),), (0,))
     for x in (base[::2], base[:, ::2], base[:, 3:9], base[::-1], base.T, base[:, ::-1]):
         out = np.empty(x.shape, np.float32)
         kernel(program).run([out], [x], x.shape)
@@ -242,23 +242,23 @@ def test_strided_inputs_are_read_where_they_are_or_copied():
 def test_results_may_overlap_inputs():
     buffer = values("float32", 1001)
     want = buffer[:-1] * 2
-    program = Program((Input("float32", (True,)),), (statement("a0 * 2", "float32"),), (0,))
+    program = loop_nest((Input("float32", (True,)),), (loop_value("a0 * 2", "float32"),), (0,))
     kernel(program).run([buffer[1:]], [buffer[:-1]], (1000,))
     np.testing.assert_array_equal(buffer[1:], want)
     x = values("float32", 1000)
     want = x * 2
     kernel(program).run([x], [x], (1000,))
     np.testing.assert_array_equal(x, want)
-    two = (statement("a0 + 1", "float32"), statement("a0 * 2", "float32"))
+    two = (loop_value("a0 + 1", "float32"), loop_value("a0 * 2", "float32"))
     x = values("float32", 1000)
     want, other = (x + 1, x * 2), np.empty_like(x)
-    program = Program((Input("float32", (True,)),), two, (0, 1))
+    program = loop_nest((Input("float32", (True,)),), two, (0, 1))
     kernel(program).run([x, other], [x], (1000,))
     np.testing.assert_array_equal((x, other), want)
     row = values("float32", 8)
     square = np.tile(row, (8, 1))
     inputs = (Input("float32", (True, True)), Input("float32", (False, True)))
-    program = Program(inputs, (statement("a0 - a1", "float32"),), (0,))
+    program = loop_nest(inputs, (loop_value("a0 - a1", "float32"),), (0,))
     kernel(program).run([square], [square, square[0]], (8, 8))
     assert (square == 0).all()
 
@@ -281,7 +281,7 @@ WRONG_ARRAYS = [
     ("outs", "ins", "dims"), [row[1:] for row in WRONG_ARRAYS], ids=[row[0] for row in WRONG_ARRAYS]
 )
 def test_arrays_that_do_not_fit_are_refused(outs, ins, dims):
-    program = Program((Input("float32", (True,)),), (statement("a0 + 1", "float32"),), (0,))
+    program = loop_nest((Input("float32", (True,)),), (loop_value("a0 + 1", "float32"),), (0,))
     with pytest.raises(ValueError):
         kernel(program).run(outs, ins, dims)
 
@@ -289,7 +289,7 @@ def test_arrays_that_do_not_fit_are_refused(outs, ins, dims):
 WRONG_PROGRAMS = [
     {"inputs": (Input("complex64", (True,)),)},
     {"inputs": (Input("float32", (True,)), Input("float32", (True, True)))},
-    {"statements": ()},
+    {"values": ()},
     {"outputs": (1,)},
     {"outputs": ()},
     {"fold": Fold("median", 0, 1)},
@@ -302,9 +302,9 @@ WRONG_PROGRAMS = [
 def test_programs_that_make_no_sense(change):
     good = {
         "inputs": (Input("float32", (True,)),),
-        "statements": (statement("a0", "float32"),),
+        "values": (loop_value("a0", "float32"),),
         "outputs": (0,),
     }
-    Program(**good)
+    loop_nest(**good)
     with pytest.raises(ValueError):
-        Program(**(good | change))
+        loop_nest(**(good | change))

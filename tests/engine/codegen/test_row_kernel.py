@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
 from unittest import mock
 
 import numpy as np
 import pytest
+from kernel_helpers import along, down, row_program
 
 from kbench.engine.codegen import row_kernel
-from kbench.engine.codegen.loop_program import Input
-from kbench.engine.codegen.row_sweeps import RowProgram, node
+from kbench.engine.codegen.loop_program import Input, LoopProgram, Schedule, loop_value
+from kbench.engine.codegen.row_sweeps import Sweeps
 
 F = "float32"
 FULL, COLUMN, ROW = (Input(F, one) for one in ((True, True), (False, True), (True, False)))
 
 
-def _kernel(program: RowProgram) -> row_kernel.RowKernel:
+def _kernel(program: LoopProgram) -> row_kernel.RowKernel:
     with mock.patch.dict("os.environ", {"KBENCH_JIT": "wait"}):
         found = row_kernel.request(program)
     assert found is not None
@@ -24,8 +24,8 @@ def _kernel(program: RowProgram) -> row_kernel.RowKernel:
 
 
 def test_inputs_of_any_strides() -> None:
-    nodes = (node("a0 * a1 + a2", F), node("t0", F, along="max"), node("t0 - t1", F))
-    kernel = _kernel(RowProgram((FULL, COLUMN, ROW), nodes, (1, 2)))
+    nodes = (loop_value("a0 * a1 + a2", F), along("t0", F, "max"), loop_value("t0 - t1", F))
+    kernel = _kernel(row_program((FULL, COLUMN, ROW), nodes, (1, 2)))
     random = np.random.default_rng(3)
     whole = random.normal(size=(60, 80)).astype(F)
     x = {"cut": whole[5:45:2, 3:33], "turned": whole[:30, :20].T, "reversed": whole[19::-1, 29::-1]}
@@ -42,8 +42,8 @@ def test_inputs_of_any_strides() -> None:
 
 
 def test_an_input_that_the_result_overwrites_is_copied() -> None:
-    nodes = (node("a0", F, along="sum"), node("a0 / t0", F))
-    kernel = _kernel(RowProgram((FULL,), nodes, (1,)))
+    nodes = (along("a0", F, "sum"), loop_value("a0 / t0", F))
+    kernel = _kernel(row_program((FULL,), nodes, (1,)))
     x = np.random.default_rng(4).uniform(1, 2, (50, 70)).astype(F)
     want = x / x.sum(1, keepdims=True)
     kernel.run([x], [x], x.shape)
@@ -64,8 +64,8 @@ def test_an_input_that_the_result_overwrites_is_copied() -> None:
 def test_arrays_that_do_not_fit_are_refused(
     outs: list[tuple[int, ...]], ins: list[tuple[int, ...]], dims: tuple[int, ...]
 ) -> None:
-    nodes = (node("a0", F, along="sum"), node("a0 - t0", F))
-    kernel = _kernel(RowProgram((FULL,), nodes, (1,)))
+    nodes = (along("a0", F, "sum"), loop_value("a0 - t0", F))
+    kernel = _kernel(row_program((FULL,), nodes, (1,)))
     with pytest.raises(ValueError):
         kernel.run([np.zeros(one, F) for one in outs], [np.zeros(one, F) for one in ins], dims)
 
@@ -74,37 +74,36 @@ def test_arrays_that_do_not_fit_are_refused(
 def test_a_pick_outside_its_row_is_refused(wrong: int) -> None:
     picks = np.zeros(30, "int64")
     picks[7] = wrong
-    nodes = (node("a0 + a1", F, along="pick"),)
-    kernel = _kernel(RowProgram((FULL, Input("int64", (True, False))), nodes, (0,)))
+    nodes = (along("a0 + a1", F, "pick"),)
+    kernel = _kernel(row_program((FULL, Input("int64", (True, False))), nodes, (0,)))
     with pytest.raises(ValueError, match="picks"):
         kernel.run([np.empty(30, F)], [np.ones((30, 20), F), picks], (30, 20))
 
 
 def test_long_rows_that_are_kept_are_refused() -> None:
-    nodes = (node("exp(a0)", F), node("t0", F, along="sum"), node("exp(a0) * t1", F))
-    program = RowProgram((FULL,), (*nodes[:2], node("t0 * t1", F)), (2,))
-    assert program.kept == {0}
+    nodes = (loop_value("exp(a0)", F), along("t0", F, "sum"), loop_value("exp(a0) * t1", F))
+    program = row_program((FULL,), (*nodes[:2], loop_value("t0 * t1", F)), (2,))
+    assert Sweeps(program).kept == {0}
     size = row_kernel.MAX_KEPT_COLUMNS + 1
     x = np.zeros((2, size), F)
     with pytest.raises(ValueError, match="columns"):
         _kernel(program).run([np.empty_like(x)], [x], x.shape)
-    longer = RowProgram((FULL,), program.nodes, (2,), keep=False)
+    longer = row_program((FULL,), program.values, (2,), Schedule.LONG_ROWS)
     out = np.empty_like(x)
     _kernel(longer).run([out], [x], x.shape)
     np.testing.assert_array_equal(out, np.float32(size))
 
 
 def test_wrong_programs_are_refused() -> None:
-    fold = node("a0", F, down="sum")
+    fold = down("a0", F, "sum")
     wrong = [
-        ((fold, node("t0 + 1", F)), (1,)),
-        ((node("a0", "text"),), (0,)),
-        ((node("a0", F),), ()),
+        ((fold, loop_value("t0 + 1", F)), (1,)),
+        ((loop_value("a0", "text"),), (0,)),
+        ((loop_value("a0", F),), ()),
     ]
     for nodes, outputs in wrong:
         with pytest.raises(ValueError):
-            RowProgram((FULL,), nodes, outputs)
-    for along, down in itertools.product(("", "median"), ("", "middle")):
-        if along or down:
-            with pytest.raises(ValueError):
-                RowProgram((FULL,), (node("a0", F, along, down),), (0,))
+            row_program((FULL,), nodes, outputs)
+    for fold in (along("a0", F, "median"), down("a0", F, "middle"), down("a0", F, "max")):
+        with pytest.raises(ValueError):
+            row_program((FULL,), (fold,), (0,))

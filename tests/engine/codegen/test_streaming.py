@@ -7,7 +7,7 @@ import pytest
 from kernel_helpers import assert_same, compiled_at_once, kernel, values
 from sampling import every
 
-from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
+from kbench.engine.codegen.loop_program import Fold, Input, loop_nest, loop_value
 from kbench.engine.kernels import registry
 from kbench.engine.runtime import config, cpu_caches
 
@@ -31,7 +31,7 @@ def placed(count, dtype, shift):
 
 @pytest.mark.parametrize("dtype", KINDS)
 def test_every_size_and_place_is_written_and_nothing_around(dtype, streaming):
-    program = Program((Input(dtype, (True,)),), (statement("a0", dtype),), (0,))
+    program = loop_nest((Input(dtype, (True,)),), (loop_value("a0", dtype),), (0,))
     run = kernel(program).run
     for count in (0, 1, 15, 64, 1023, 1024, 1025, 5000):
         x = values(dtype, max(count, 8))[:count]
@@ -46,9 +46,9 @@ def test_every_size_and_place_is_written_and_nothing_around(dtype, streaming):
 @pytest.mark.parametrize("threads", (1, 2, 5))
 def test_rows_broadcasts_and_several_outputs_streamed(threads, streaming, monkeypatch):
     monkeypatch.setattr(config, "num_threads", lambda: threads)
-    statements = (statement("a0 + a1", "float32"), statement("t0 > a2", "bool"))
+    statements = (loop_value("a0 + a1", "float32"), loop_value("t0 > a2", "bool"))
     inputs = tuple(Input("float32", one) for one in ((True, True), (False, True), (True, False)))
-    program = Program(inputs, statements, (0, 1))
+    program = loop_nest(inputs, statements, (0, 1))
     for dims in ((3, 64), (7, 100), (41, 5001), (2, 70_000), (0, 3)):
         random = np.random.default_rng(2)
         x = random.normal(size=dims).astype("float32")
@@ -64,7 +64,7 @@ def test_rows_broadcasts_and_several_outputs_streamed(threads, streaming, monkey
 
 
 def test_what_is_computed_in_place_is_not_streamed(streaming):
-    program = Program((Input("float32", (True,)),), (statement("a0 * 2", "float32"),), (0,))
+    program = loop_nest((Input("float32", (True,)),), (loop_value("a0 * 2", "float32"),), (0,))
     x = values("float32", 9000)
     want = x * 2
     kernel(program).run([x], [x], x.shape)
@@ -106,8 +106,8 @@ def test_the_largest_cache_is_found(tmp_path, files, want):
 def test_columns_of_any_number_of_rows(kind):
     inputs = (Input("float32", (True, True, True)), Input("float32", (True, False, True)))
     for expr, count in (("a0", 1), ("a0 * a1", 2)):
-        statements = (statement(expr, "float32"),)
-        program = Program(inputs[:count], statements, (), Fold(kind, 1, 2))
+        statements = (loop_value(expr, "float32"),)
+        program = loop_nest(inputs[:count], statements, (), Fold(kind, 1, 2))
         for rows in (1, 7, 8, 9, 127, 129, 300):
             x = np.round(values("float32", 2 * rows * 33)).reshape(2, rows, 33)  # adds up exactly
             x[0, rows // 2, 5], x[1, -1, 6], x[1, 0, 32] = np.nan, np.inf, -np.inf

@@ -14,7 +14,8 @@ from sampling import every
 
 from kbench import backend as K
 from kbench.engine.codegen import row_kernel
-from kbench.engine.codegen.row_sweeps import RowProgram
+from kbench.engine.codegen.loop_program import LoopProgram
+from kbench.engine.codegen.row_sweeps import Sweeps
 
 Build = Callable[..., Sequence[Any]]
 SHAPES = [(33, 129), (1, 5), (17, 1), (40, 2), (3, 7, 66), (2, 3, 5, 31), (4100, 3)]
@@ -229,17 +230,17 @@ def test_a_cross_entropy_of_shares_takes_one_exponential(sparse: bool) -> None:
     target = K.placeholder((40,), dtype="int32") if sparse else K.placeholder((40, 70))
     entropy = K.sparse_categorical_crossentropy if sparse else K.categorical_crossentropy
     loss = entropy(target, K.softmax(x))
-    asked: list[RowProgram] = []
+    asked: list[LoopProgram] = []
     with mock.patch.object(row_kernel, "request", asked.append):
         with mock.patch.dict("os.environ", {"KBENCH_LEAST": "1"}):
             values = [np.zeros(one.shape, one.dtype) for one in (target, x)]
             for result in (loss, K.gradients(K.sum(loss), x)[0]):
                 K.function([target, x], [result])(values)
     for program, sweeps in zip(asked, ((4, 5) if sparse else (4, 4)), strict=True):
-        full = [one.expr for one, wide in zip(program.nodes, program.full, strict=True) if wide]
+        full = [one.expr for one, wide in zip(program.values, program.full, strict=True) if wide]
         assert sum("exp(" in str(one) for one in full) == 1
-        assert program.sweeps == sweeps
-        logs = [n for n in range(len(program.nodes)) if "log(" in str(program.nodes[n].expr)]
+        assert Sweeps(program).count == sweeps
+        logs = [n for n in range(len(program.values)) if "log(" in str(program.values[n].expr)]
         assert not any(program.full[n] for n in logs)
 
 

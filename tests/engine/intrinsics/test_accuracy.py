@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once, kernel
 
-from kbench.engine.codegen.loop_program import Input, Program, statement
+from kbench.engine.codegen.loop_program import Input, loop_nest, loop_value
 
 __all__ = ["compiled_at_once"]
 
@@ -50,7 +50,7 @@ def compute(expr, *arrays):
     dtype = str(arrays[0].dtype)
     inputs = tuple(Input(dtype, (True,)) for _ in arrays)
     out = np.empty_like(arrays[0])
-    program = Program(inputs, (statement(expr, dtype),), (0,))
+    program = loop_nest(inputs, (loop_value(expr, dtype),), (0,))
     kernel(program).run([out], arrays, out.shape)
     return out
 

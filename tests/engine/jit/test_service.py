@@ -22,7 +22,7 @@ __all__ = ["compiled_at_once"]
 
 
 from kbench.engine.codegen.loop_kernel import request
-from kbench.engine.codegen.loop_program import Input, Program, statement
+from kbench.engine.codegen.loop_program import Input, loop_nest, loop_value
 from kbench.engine.jit import compiler_process
 from kbench.engine.jit import service as jit_service
 from kbench.engine.jit.service import stats
@@ -67,7 +67,7 @@ def test_results_do_not_depend_on_the_number_of_threads():
 
 def test_two_threads_may_call_at_once():
     x = values("float32", 200_000)
-    program = Program((Input("float32", (True,)),), (statement("exp(a0) + 1", "float32"),), (0,))
+    program = loop_nest((Input("float32", (True,)),), (loop_value("exp(a0) + 1", "float32"),), (0,))
     run = kernel(program).run
     want = np.empty_like(x)
     run([want], [x], x.shape)
@@ -91,8 +91,8 @@ def test_two_threads_may_call_at_once():
 def test_a_cancelled_run_stops_between_tiles():
     x = np.ones(8_000_000, np.float64)
     out = np.zeros_like(x)
-    program = Program(
-        (Input("float64", (True,)),), (statement("pow(a0, 1.1 * a0)", "float64"),), (0,)
+    program = loop_nest(
+        (Input("float64", (True,)),), (loop_value("pow(a0, 1.1 * a0)", "float64"),), (0,)
     )
     looks = []
 
@@ -118,9 +118,9 @@ SCRIPT = """
 import warnings
 import numpy as np
 from kbench.engine.codegen.loop_kernel import request
-from kbench.engine.codegen.loop_program import Input, Program, statement
+from kbench.engine.codegen.loop_program import Input, loop_nest, loop_value
 from kbench.engine.jit.service import stats, wait_idle
-program = Program((Input("float32", (True,)),), (statement("exp(a0) * 3", "float32"),), (0,))
+program = loop_nest((Input("float32", (True,)),), (loop_value("exp(a0) * 3", "float32"),), (0,))
 kernel = request(program)
 x = np.linspace(-1, 1, 200_000).astype("float32")
 out = np.empty_like(x)
@@ -195,7 +195,7 @@ import os
 child = os.fork()
 if child == 0:
     kernel.run([out], [x], x.shape)
-    other = Program((Input("float32", (True,)),), (statement("a0 - 1", "float32"),), (0,))
+    other = loop_nest((Input("float32", (True,)),), (loop_value("a0 - 1", "float32"),), (0,))
     request(other).run([out], [x], x.shape)
     os._exit(0 if np.array_equal(out, x - 1) else 3)
 print(os.waitpid(child, 0)[1])
@@ -205,7 +205,7 @@ print(os.waitpid(child, 0)[1])
 
 
 def test_a_failed_compile_is_remembered():
-    program = Program((Input("bool", (True,)),), (statement("-a0", "bool"),), (0,))
+    program = loop_nest((Input("bool", (True,)),), (loop_value("-a0", "bool"),), (0,))
     before = len(stats().failures)
     assert request(program) is None and request(program) is None
     assert len(stats().failures) == before + 1
@@ -213,7 +213,7 @@ def test_a_failed_compile_is_remembered():
 
 
 def test_the_source_can_be_read():
-    program = Program((Input("float32", (True,)),), (statement("exp(a0) * 2", "float32"),), (0,))
+    program = loop_nest((Input("float32", (True,)),), (loop_value("exp(a0) * 2", "float32"),), (0,))
     text = kernel(program).source
     assert "t0 = exp_f32(a0) * np.float32(2.0)" in text
     assert kernel(program).path.read_text() == text
@@ -514,7 +514,7 @@ while not {moment}:
 child = os.fork()
 if child == 0:
     os.environ["KBENCH_JIT"] = "wait"
-    other = Program((Input("float32", (True,)),), (statement("a0 - 1", "float32"),), (0,))
+    other = loop_nest((Input("float32", (True,)),), (loop_value("a0 - 1", "float32"),), (0,))
     os._exit(0 if request(other) is None and request(program) is None else 3)
 print(os.waitpid(child, 0)[1])
 """.replace("{moment}", moment)

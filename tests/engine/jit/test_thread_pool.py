@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from kernel_helpers import compiled_at_once, kernel
 
 from kbench.engine.codegen.arguments import Binding
-from kbench.engine.codegen.loop_program import Input, Program, statement
+from kbench.engine.codegen.loop_program import Input, loop_nest, loop_value
 from kbench.engine.jit import fast_call, thread_pool
 from kbench.engine.jit.service import service
 from kbench.engine.runtime import config, threads
 
 __all__ = ["compiled_at_once"]
 
-COUNTING = Program((Input("int64", (True,)),), (statement("a0 + 1", "int64"),), (0,))
+COUNTING = loop_nest((Input("int64", (True,)),), (loop_value("a0 + 1", "int64"),), (0,))
 """In place: an item that is run twice counts two, one that is left out none."""
 
 

@@ -19,7 +19,7 @@ from sampling import every
 __all__ = ["compiled_at_once"]
 
 
-from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
+from kbench.engine.codegen.loop_program import Fold, Input, loop_nest, loop_value
 from kbench.engine.jit.service import stats
 from kbench.engine.kernels import registry
 
@@ -54,7 +54,7 @@ def test_folds_over_any_group_of_dims(dims, over):
     )
     want = (x * column).sum(tuple(range(*over)))
     out = np.empty(want.shape)
-    program = Program(inputs, (statement("a0 * a1", "float64"),), (), Fold("sum", *over))
+    program = loop_nest(inputs, (loop_value("a0 * a1", "float64"),), (), Fold("sum", *over))
     kernel(program).run([out], [x, column], dims)
     np.testing.assert_allclose(out, want, rtol=1e-12)
 
@@ -106,9 +106,9 @@ def test_folds_of_nothing():
 
 def test_a_fold_with_whole_outputs_and_a_condition():
     x = values("float32", 12 * 40).reshape(12, 40)
-    statements = (statement("maximum(a0, 0)", "float32"), statement("t0 > 1", "bool"))
+    statements = (loop_value("maximum(a0, 0)", "float32"), loop_value("t0 > 1", "bool"))
     for start, stop in ((1, 2), (0, 1)):
-        program = Program(
+        program = loop_nest(
             (Input("float32", (True, True)),), statements, (0,), Fold("any", start, stop)
         )
         whole, found = np.empty_like(x), np.empty(x.shape[1 - start], bool)

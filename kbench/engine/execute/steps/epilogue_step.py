@@ -88,7 +88,7 @@ class EpilogueStep:
             for source in group.sources
         )
         statements = tuple(group.statements)
-        self.program = loop_kernel.Program(inputs, statements, group_step.outputs)
+        self.program = loop_kernel.loop_nest(inputs, statements, group_step.outputs)
         self.binding = Binding(self.program, self.dims)
         self.is_fused = False
         self.kernel: loop_kernel.Kernel | None = None

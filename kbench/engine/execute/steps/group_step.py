@@ -99,7 +99,7 @@ class GroupStep:
 
     def _program(
         self, patterns: Sequence[tuple[bool, ...]], folded: tuple[bool, ...]
-    ) -> loop_kernel.Program | None:
+    ) -> loop_kernel.LoopProgram | None:
         group = self.group
         statements = tuple(group.statements)
         inputs = tuple(
@@ -107,12 +107,12 @@ class GroupStep:
             for source, pattern in zip(group.sources, patterns, strict=True)
         )
         if group.fold is None:
-            return loop_kernel.Program(inputs, statements, self.outputs)
+            return loop_kernel.loop_nest(inputs, statements, self.outputs)
         if folded.count(True) != 1:
             return None
         start = folded.index(True)
         fold = loop_kernel.Fold(group.fold.op.fold or "", start, start + 1)
-        return loop_kernel.Program(inputs, statements, self.outputs, fold)
+        return loop_kernel.loop_nest(inputs, statements, self.outputs, fold)
 
     def as_step(self) -> Step:
         """What the executable runs, with its description."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kbench.engine.codegen.loop_program import Statement
+from kbench.engine.codegen.loop_program import LoopValue
 from kbench.engine.core import cancel
 from kbench.engine.core.fork_safety import cached_property
 from kbench.engine.execute.buffer_pool import pool
@@ -21,7 +21,7 @@ class BlockedForm:
 
     def __init__(
         self,
-        statements: Sequence[Statement],
+        statements: Sequence[LoopValue],
         patterns: Sequence[tuple[bool, ...]],
         dims: tuple[int, ...],
         outputs: Sequence[int],
@@ -109,7 +109,7 @@ class _Form:
         self.reads = reads
 
 
-def _form(statement: Statement, sources: int) -> _Form:
+def _form(statement: LoopValue, sources: int) -> _Form:
     leaves = statement.expr.leaves
     reads = tuple(leaf.index + (sources if leaf.kind == "local" else 0) for leaf in leaves)
     return _Form(numpy_form(statement.expr, leaves, statement.dtype), reads)
