@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from abstract_machine import Machine, Number, SourceError, compiled, converted, formula, mixed
 
-from kbench.engine.codegen.scan_program import Columns, Recurrence
+from kbench.engine.codegen.scan_program import Loop, Recurrence
 from kbench.engine.graph.expr.expression import input_leaf, local_leaf
 
 STEPS = 3
@@ -26,7 +26,7 @@ class _Sizes:
         self.program = program
         places = {"fixed": 1, "moving": STEPS, "state": 2, "next": 2}
         self.places = [places[one.kind] for one in program.accesses]
-        wide = {n for loop in program.loops for n in (*loop.wide, *(n for n, _ in loop.stores))}
+        wide = {n for loop in program.loops for n in (*loop.wide, *loop.writes)}
         wide |= {n for one in program.products for n in (one.left, one.target)}
         count = len(program.accesses)
         self.columns = [WIDTH if number in wide else 1 for number in range(count)]
@@ -40,7 +40,7 @@ class _Sizes:
 def check_scan(program: Recurrence, text: str, block: int, across: int) -> None:
     """SourceError unless the source does what a step says; `block` rows and columns an item."""
     sizes, machine = _Sizes(program), Machine()
-    written = {n for loop in program.loops for n, _ in loop.stores}
+    written = {n for loop in program.loops for n in loop.writes}
     written |= {one.target for one in program.products}
     params: dict[str, int] = {"begin": 0, "end": STEPS, "rows": ROWS, "block": block}
     pieces = -(-WIDTH // across) if program.split else 1
@@ -116,23 +116,22 @@ def _simulated(program: Recurrence, sizes: _Sizes, written: set[int]) -> Memory:
                     matrix += 1
                 for loop in phase.loops:
                     for column in range(WIDTH):
-                        found = _column(program, loop, lambda n, k: read(n, step, row, k), column)  # noqa: B023
+                        found = _column(loop, lambda n, k: read(n, step, row, k), column)  # noqa: B023
                         for number, value in found:
                             memory[number, sizes.place(number, step), row, column] = value
     return memory
 
 
-def _column(
-    program: Recurrence, loop: Columns, read: Callable[[int, int], Any], column: int
-) -> list[tuple[int, Any]]:
+def _column(loop: Loop, read: Callable[[int, int], Any], column: int) -> list[tuple[int, Any]]:
     """What a loop stores in a column: accesses and values."""
-    types = {input_leaf(n): program.accesses[n].dtype for n in (*loop.single, *loop.wide)}
-    values = {input_leaf(n): read(n, 0) for n in loop.single}
-    values |= {input_leaf(n): read(n, column) for n in loop.wide}
-    for number, line in enumerate(loop.lines):
-        values[local_leaf(number)] = formula(line.expr, dict(types), line.dtype)(values)
-        types[local_leaf(number)] = line.dtype
-    return [(n, converted(values[name])) for n, name in loop.stores]
+    program = loop.program
+    values = {}
+    for number, (access, (wide,)) in enumerate(zip(loop.reads, program.patterns, strict=True)):
+        values[input_leaf(number)] = read(access, column if wide else 0)
+    for number, one in enumerate(program.values):
+        values[local_leaf(number)] = formula(one.expr, program.types, one.dtype)(values)
+    stored = zip(loop.writes, program.stores, strict=True)
+    return [(n, converted(values[local_leaf(number)])) for n, number in stored]
 
 
 def check(program: Recurrence, text: str) -> None:

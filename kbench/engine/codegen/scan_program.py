@@ -8,13 +8,12 @@ source knows no sizes; they are parameters, as are the addresses.
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
+from itertools import islice
 
-from kbench.engine.codegen.typed_expr import translate
-from kbench.engine.codegen.writer import imported
+from kbench.engine.codegen.loop_program import LoopProgram
+from kbench.engine.codegen.writer import Module, Statements
 from kbench.engine.core.fork_safety import cached_property
-from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf
 
 KINDS = ("fixed", "moving", "state", "next")
 """Where an access lies: the same place in each step, one further on, that of two which holds a
@@ -38,25 +37,34 @@ class Product:
 
 
 @dataclass(frozen=True)
-class Line:
-    """`t<number> = expr` over accesses `a<number>` and earlier lines, once in a row if `single`."""
+class Loop:
+    """Elementwise work along columns: its program, and the accesses that it reads and writes.
 
-    expr: Expr
-    dtype: str
-    single: bool
-
-
-@dataclass(frozen=True)
-class Columns:
-    """Elementwise work along columns of equal number; `single` accesses have one column.
-
-    `stores` are pairs of an access and the leaf that is stored there.
+    The program has one loop dim; along it an access varies, or has one column for all.
     """
 
-    single: tuple[int, ...]
-    wide: tuple[int, ...]
-    lines: tuple[Line, ...]
-    stores: tuple[tuple[int, Expr], ...]
+    program: LoopProgram
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+
+    @property
+    def wide(self) -> tuple[int, ...]:
+        """The accesses with all of the loop's columns that are read."""
+        return tuple(n for n, (wide,) in self._pairs if wide)
+
+    @property
+    def single(self) -> tuple[int, ...]:
+        """The accesses of one column."""
+        return tuple(n for n, (wide,) in self._pairs if not wide)
+
+    @property
+    def _pairs(self) -> list[tuple[int, tuple[bool, ...]]]:
+        return list(zip(self.reads, self.program.patterns, strict=True))
+
+    @property
+    def lines(self) -> int:
+        """How many values it computes, copies of what is read not counted."""
+        return sum(not one.expr.is_leaf for one in self.program.values)
 
 
 @dataclass(frozen=True)
@@ -64,7 +72,7 @@ class Phase:
     """Products, then the elementwise work that reads them."""
 
     products: tuple[Product, ...]
-    loops: tuple[Columns, ...]
+    loops: tuple[Loop, ...]
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ class Recurrence:
         return tuple(product for phase in self.phases for product in phase.products)
 
     @cached_property
-    def loops(self) -> tuple[Columns, ...]:
+    def loops(self) -> tuple[Loop, ...]:
         """All elementwise loops, in order."""
         return tuple(loop for phase in self.phases for loop in phase.loops)
 
@@ -111,95 +119,90 @@ class Recurrence:
 
 # ------------------------------------------------------------------ the source
 
-_STEPS = {"fixed": "", "moving": " + t * s{0}", "state": " + now * s{0}", "next": " + then * s{0}"}
+_STEPS = {"fixed": "", "moving": " + t * {0}", "state": " + now * {0}", "next": " + then * {0}"}
 
 
-def _place(program: Recurrence, number: int, row: str) -> str:
-    moved = _STEPS[program.accesses[number].kind].format(number)
-    return f"p{number}{moved} + {row} * q{number}"
+class _LoopStatements(Statements):
+    """A loop's statements, over the rows of its accesses at `b<access>`."""
+
+    def __init__(self, loop: Loop, module: Module) -> None:
+        super().__init__(loop.program, module)
+        self.reads = loop.reads
+
+    def location(self, number: int) -> tuple[str, str]:
+        return f"b{self.reads[number]}", "k" if self.program.patterns[number][0] else "0"
 
 
-class _Writer:
-    """One step's source under construction."""
+class _Steps(Module):
+    """The steps of a recurrence."""
 
     def __init__(self, program: Recurrence) -> None:
+        super().__init__()
         self.program = program
-        self.lines: list[str] = []
-        self.used: set[str] = set()
 
-    def add(self, depth: int, *texts: str) -> None:
-        self.lines += ["    " * depth + text for text in texts]
+    def place(self, number: int, row: str) -> str:
+        """Where a row of an access begins in a step."""
+        kind = self.program.accesses[number].kind
+        moved = "" if kind == "fixed" else _STEPS[kind].format(self.field(f"s{number}"))
+        return f"{self.field(f'p{number}')}{moved} + {row} * {self.field(f'q{number}')}"
 
-    def body(self) -> None:
-        """Everything below the parameters."""
-        split = self.program.split
-        self.add(1, "for item in range(start, stop):")
-        if split:
-            self.add(2, "above = item // pieces", "low = (item - above * pieces) * across")
-            self.add(2, "high = min(low + across, n0)", "first = above * block")
+    def run(self) -> None:
+        """The whole kernel: every item goes through all steps."""
+        field = self.field
+        block, rows = field("block"), field("rows")
+        self.open("for item in range(start, stop):")
+        if self.program.split:
+            pieces, across = field("pieces"), field("across")
+            self.add(f"above = item // {pieces}", f"low = (item - above * {pieces}) * {across}")
+            self.add(f"high = min(low + {across}, {field('n0')})", f"first = above * {block}")
         else:
-            self.add(2, "first = item * block")
-        self.add(2, "last = min(first + block, rows)")
-        self.add(2, "for t in range(begin, end):", "    now = t & 1", "    then = 1 - now")
-        products = loops = 0
-        for phase in self.program.phases:
-            for product in phase.products:
-                self.product(products, product)
-                products += 1
-            for loop in phase.loops:
-                self.columns(loops, loop)
-                loops += 1
-        self.add(3, "compiler_fence()")
+            self.add(f"first = item * {block}")
+        self.add(f"last = min(first + {block}, {rows})")
+        with self.block(f"for t in range({field('begin')}, {field('end')}):"):
+            self.add("now = t & 1", "then = 1 - now")
+            products, loops = enumerate(self.program.products), enumerate(self.program.loops)
+            for phase in self.program.phases:
+                for number, product in islice(products, len(phase.products)):
+                    self.product(number, product)
+                for number, loop in islice(loops, len(phase.loops)):
+                    self.columns(number, loop)
+            self.add(self.call("compiler_fence"))
 
     def product(self, number: int, one: Product) -> None:
-        left, target = (_place(self.program, n, "first") for n in (one.left, one.target))
-        size = 4 if self.program.dtype == "float32" else 8
-        self.used.add("multiply_rows")
-        self.add(3, "compiler_fence()", f"multiply_rows(wide, narrow, lanes, most, table, {size},")
-        self.add(3, f"              {left}, q{one.left}, last - first,")
-        self.add(3, f"              depth{number}, packed{number}, columns{number},")
-        self.add(3, f"              {target}, q{one.target})")
+        """Rows of an item times a matrix."""
+        field = self.field
+        left, target = (self.place(n, "first") for n in (one.left, one.target))
+        self.helpers.add("multiply_rows")
+        tiles = ", ".join(map(field, ("wide", "narrow", "lanes", "most", "table")))
+        self.add(self.call("compiler_fence"))
+        self.add(f"multiply_rows({tiles}, {4 if self.program.dtype == 'float32' else 8},")
+        self.add(f"              {left}, {field(f'q{one.left}')}, last - first,")
+        matrix = ", ".join(field(f"{name}{number}") for name in ("depth", "packed", "columns"))
+        self.add(f"              {matrix},")
+        self.add(f"              {target}, {field(f'q{one.target}')})")
 
-    def columns(self, number: int, loop: Columns) -> None:
-        low, high = ("low", "high") if self.program.split else ("0", f"n{number}")
-        accesses = self.program.accesses
-        types: dict[Expr, str] = {}
-        self.add(3, "compiler_fence()", "for r in range(first, last):")
-        touched = sorted({*loop.single, *loop.wide, *(access for access, _ in loop.stores)})
-        self.add(4, *[f"b{n} = {_place(self.program, n, 'r')}" for n in touched])
-        single: list[str] = []
-        wide: list[str] = []
-        for n in (*loop.single, *loop.wide):
-            dtype = accesses[n].dtype
-            types[input_leaf(n)] = dtype
-            self.used.add(f"load_{dtype}")
-            place = "0" if n in loop.single else "k"
-            target = single if n in loop.single else wide
-            target.append(f"a{n} = load_{dtype}(b{n}, {place})")
-        for position, line in enumerate(loop.lines):
-            found = translate(line.expr, types, line.dtype)
-            self.used |= found.used
-            types[local_leaf(position)] = line.dtype
-            (single if line.single else wide).append(f"t{position} = {found.source}")
-        for n, value in loop.stores:
-            dtype = accesses[n].dtype
-            self.used.add(f"store_{dtype}")
-            wide.append(f"store_{dtype}(b{n}, k, {value})")
-        self.add(4, *single, f"for k in range({low}, {high}):")
-        self.add(5, *wide)
+    def columns(self, number: int, loop: Loop) -> None:
+        """The elementwise work of a loop, row by row."""
+        program, one = loop.program, _LoopStatements(loop, self)
+        full = [n for n in program.statements if program.full[n]]
+        self.add(self.call("compiler_fence"))
+        with self.block("for r in range(first, last):"):
+            for access in sorted({*loop.reads, *loop.writes}):
+                self.add(f"b{access} = {self.place(access, 'r')}")
+            one.hoisted()
+            one.compute([n for n in program.statements if n not in full])
+            low, high = ("low", "high") if self.program.split else ("0", self.field(f"n{number}"))
+            with self.block(f"for k in range({low}, {high}):"):
+                one.loads(program.types)
+                one.compute(full)
+                for access, stored in zip(loop.writes, program.stores, strict=True):
+                    dtype = self.program.accesses[access].dtype
+                    one.store(f"b{access}", "k", f"t{stored}", dtype)
 
 
 def source(program: Recurrence) -> str:
     """The module that defines `run`, the range kernel of a step."""
-    writer = _Writer(program)
-    writer.body()
-    words = set(re.findall(r"\w+", "\n".join(writer.lines)))
-    fields = [f"    {n} = field(params, {i})" for i, n in enumerate(program.fields) if n in words]
-    own = ["multiply_rows", "compiler_fence"] if program.products else ["compiler_fence"]
-    imports = sorted({"field", "range_kernel", *writer.used} - set(own))
-    count = len(program.products)
-    header = [f'"""Generated by kbench: a loop whose steps have {count} products."""']
-    header += ["import numpy as np", *imported("intrinsics.scan_tile", own)]
-    header += imported("intrinsics.toolkit", imports)
-    header += ["", "", "@range_kernel", "def run(params, start, stop):"]
-    return "\n".join(header + fields + writer.lines) + "\n"
+    steps = _Steps(program)
+    steps.run()
+    what = f": a loop whose steps have {len(program.products)} products"
+    return steps.text(what, program.fields, "range_kernel")

@@ -123,10 +123,24 @@ class Statements:
             source = found.near if near else found.source
             self.out.add(f"{self.named(local_leaf(number))} = {source}")
 
-    def load(self, number: int, source: str, where: str) -> None:
-        """Read an input."""
-        loaded = self.call(f"load_{self.program.inputs[number].dtype}", source, where)
-        self.out.add(f"{self.named(input_leaf(number))} = {loaded}")
+    def location(self, number: int) -> tuple[str, str]:
+        """Where an input lies: an address, and a position from there on."""
+        raise NotImplementedError
+
+    def hoisted(self) -> None:
+        """Load what does not vary along the innermost loop."""
+        self._load(n for n, pattern in enumerate(self.program.patterns) if not pattern[self.last])
+
+    def loads(self, read: Collection[Expr]) -> None:
+        """Load what is read and varies along the innermost loop."""
+        patterns = enumerate(self.program.patterns)
+        self._load(n for n, pattern in patterns if pattern[self.last] and input_leaf(n) in read)
+
+    def _load(self, numbers: Iterator[int]) -> None:
+        for number in numbers:
+            helper = f"load_{self.program.inputs[number].dtype}"
+            loaded = self.call(helper, *self.location(number))
+            self.out.add(f"{self.named(input_leaf(number))} = {loaded}")
 
     def store(self, target: str, where: str, value: str, dtype: str) -> None:
         """Write a value."""
@@ -169,25 +183,11 @@ class Walk(Statements):
                 terms += [f"i{d} * {self.field(f's{number}_{d}')}" for d in moving]
                 self.out.add(f"o{number}{self.row_mark} = {' + '.join(terms)}")
 
-    def place(self, number: int, column: str) -> str:
-        """The position of an input for a column."""
+    def location(self, number: int) -> tuple[str, str]:
         pattern = self.program.patterns[number]
         parts = [f"o{number}{self.row_mark}"] if any(pattern[: self.last]) else []
-        parts += [column] if pattern[self.last] else []
-        return " + ".join(parts) or "0"
-
-    def hoisted(self) -> None:
-        """Load what does not vary along the innermost loop."""
-        self._load(n for n, pattern in enumerate(self.program.patterns) if not pattern[self.last])
-
-    def loads(self, read: Collection[Expr]) -> None:
-        """Load what is read and varies along the innermost loop."""
-        patterns = enumerate(self.program.patterns)
-        self._load(n for n, pattern in patterns if pattern[self.last] and input_leaf(n) in read)
-
-    def _load(self, numbers: Iterator[int]) -> None:
-        for number in numbers:
-            self.load(number, self.field(f"x{number}"), self.place(number, "j"))
+        parts += ["j"] if pattern[self.last] else []
+        return self.field(f"x{number}"), " + ".join(parts) or "0"
 
 
 def bits_of(dtype: str) -> str:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Product, Recurrence
+from kbench.engine.codegen.loop_program import Input, LoopProgram, LoopValue
+from kbench.engine.codegen.scan_program import Access, Loop, Phase, Product, Recurrence
 from kbench.engine.fusion.scan_ir import ScanNode, ScanSource, ScanValue
 from kbench.engine.fusion.scan_match import MatrixProduct, ScanBody
 from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf, number_leaf
@@ -207,29 +208,29 @@ class _ScanPlanner:
         widths: dict[int, list[_Store]] = {}
         for store in self.demands[stage]:
             widths.setdefault(store.place.width, []).append(store)
-        loops = tuple(self._columns(width, stores) for width, stores in widths.items())
+        loops = tuple(self._loop(width, stores) for width, stores in widths.items())
         return Phase(tuple(products), loops)
 
-    def _columns(self, width: int, stores: Sequence[_Store]) -> Columns:
+    def _loop(self, width: int, stores: Sequence[_Store]) -> Loop:
         """One loop over columns that computes and stores."""
         leaves: dict[ScanNode, Expr] = {}
-        single: dict[int, None] = {}
-        wide: dict[int, None] = {}
-        lines: list[Line] = []
+        reads: dict[int, Input] = {}
+        values: list[LoopValue] = []
         for node in _ordered([store.node for store in stores]):
             if node.source is not None:
                 access = self._access(ColumnRange(node.source, node.offset, node.width), node.dtype)
-                leaves[node] = input_leaf(access)
-                (wide if node.width == width else single)[access] = None
-                continue
-            line = Line(_expression(node, leaves), node.dtype, node.width != width)
-            leaves[node] = local_leaf(len(lines))
-            lines.append(line)
-        stored = [
-            (self._access(store.place, self.dtypes[store.place.source]), leaves[store.node])
-            for store in stores
-        ]
-        return Columns(tuple(single), tuple(wide), tuple(lines), tuple(stored))
+                reads.setdefault(access, Input(node.dtype, (node.width == width,)))
+                leaves[node] = input_leaf(list(reads).index(access))
+            else:
+                values.append(LoopValue(_expression(node, leaves), node.dtype))
+                leaves[node] = local_leaf(len(values) - 1)
+        for node in dict.fromkeys(store.node for store in stores if store.node.source is not None):
+            values.append(LoopValue(leaves[node], node.dtype))
+            leaves[node] = local_leaf(len(values) - 1)
+        writes = [self._access(store.place, self.dtypes[store.place.source]) for store in stores]
+        stored = tuple(leaves[store.node].index for store in stores)
+        program = LoopProgram(tuple(reads.values()), tuple(values), stored)
+        return Loop(program, tuple(reads), tuple(writes))
 
     def _is_split(self, phases: Sequence[Phase]) -> bool:
         """Whether columns never meet: each loop reads those that it writes, of all states."""
@@ -237,7 +238,7 @@ class _ScanPlanner:
         loops = [loop for phase in phases for loop in phase.loops]
         if any(phase.products for phase in phases) or len(loops) != 1:
             return False
-        wide = {places[n].width for n in (*loops[0].wide, *(n for n, _ in loops[0].stores))}
+        wide = {places[n].width for n in (*loops[0].wide, *loops[0].writes)}
         states = [place for place in places if self.accesses[places.index(place)].kind == "state"]
         whole = all(place.offset == 0 for place in places)
         return len(wide) == 1 and whole and all(state.width in wide for state in states)
@@ -309,7 +310,7 @@ def _expression(node: ScanNode, leaves: dict[ScanNode, Expr]) -> Expr:
 def lower_body(body: ScanBody, rows_emits: Sequence[bool]) -> ScanPlan | None:
     """The program of a body; None when it is too large to be compiled."""
     planned = _ScanPlanner(body, rows_emits).plan()
-    lines = sum(len(loop.lines) for loop in planned.program.loops)
+    lines = sum(loop.lines for loop in planned.program.loops)
     if lines > MAX_LINES or len(planned.places) > MAX_ACCESSES or not planned.program.loops:
         return None
     return planned

@@ -141,13 +141,13 @@ class Kernel:
             _check_target(target)
         widths = []
         for loop in program.loops:
-            width = arrays[loop.stores[0][0]].shape[2]
-            wide = [arrays[n].shape for n in (*loop.wide, *(target for target, _ in loop.stores))]
+            width = arrays[loop.writes[0]].shape[2]
+            wide = [arrays[n].shape for n in (*loop.wide, *loop.writes)]
             if any(shape[2] != width for shape in wide):
                 raise ValueError(f"columns differ: {wide}")
             if any(arrays[n].shape[2] != 1 for n in loop.single):
                 raise ValueError("a value of one column has more")
-            for number, _ in loop.stores:
+            for number in loop.writes:
                 _check_target(arrays[number])
             widths.append(width)
         if program.split and len(set(widths)) != 1:
@@ -205,7 +205,7 @@ def _check_target(array: Array) -> None:
 
 def _cost(program: Recurrence) -> list[int]:
     """Elements of work for each column of the loops."""
-    return [len(loop.lines) + len(loop.wide) + len(loop.stores) for loop in program.loops]
+    return [loop.lines + len(loop.wide) + len(loop.writes) for loop in program.loops]
 
 
 _kernels: dict[Recurrence, Kernel] = {}

@@ -14,8 +14,8 @@ from sampling import every
 from scan_cells import CELLS, Cell, both, graph, lstm, random, same, weight
 
 from kbench import backend as K
-from kbench.engine.codegen.scan_program import Access, Columns, Line, Phase, Recurrence, source
-from kbench.engine.graph.expr.expression import local_leaf, parse
+from kbench.engine.codegen.loop_program import Input, loop_nest, loop_value
+from kbench.engine.codegen.scan_program import Access, Loop, Phase, Recurrence, source
 from kbench.engine.kernels import scan_kernel
 from kbench.engine.runtime import config, profile
 
@@ -279,7 +279,9 @@ def accumulating() -> Recurrence:
         Access("state", "float32"),
         Access("next", "float32"),
     )
-    loop = Columns((), (0, 1), (Line(parse("a0 + a1"), "float32", False),), ((2, local_leaf(0)),))
+    wide = Input("float32", (True,))
+    program = loop_nest((wide, wide), (loop_value("a0 + a1", "float32"),), (0,))
+    loop = Loop(program, (0, 1), (2,))
     return Recurrence(accesses, (Phase((), (loop,)),), True)
 
 
