@@ -21,10 +21,10 @@ from typing import Any
 from kbench import engines
 from kbench.api import legacy
 from kbench.api.samples import GIVES, SAMPLES
+from kbench.engine.codegen.loop_program import NEST_FOLDS
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.core.types import Row
 from kbench.engine.execute.steps import library_step
-from kbench.engine.fusion import elementwise
 from kbench.engine.graph.op import REGISTRY, Op
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.runtime import config
@@ -199,7 +199,7 @@ def tiers(op: Op) -> tuple[str, ...]:
     if op.kind == "view":
         return ("view",)
     found = [op.tier]
-    if op.kind == "elementwise" or (op.kind == "reduction" and op.fold in elementwise.FOLDS):
+    if op.kind == "elementwise" or (op.kind == "reduction" and op.fold in NEST_FOLDS):
         found.append("fused")
     if op.name in library_step.KERNEL_OPS or op.kernel is not None:
         found.append("library")

@@ -182,14 +182,7 @@ class NestFolds(FoldWalk):
             self.fill(zero)
             self._rows("low", f"min(low + {COMPENSATED_ROWS}, end)", reduced)
             with out.block("for j in range(last - first):"):
-                self._add_part()
-
-    def _add_part(self) -> None:
-        """Let the sum of a few rows join the total, with what it has lost."""
-        total, step = self.fold.total_dtype, self.fold.step_dtype
-        part, carry = (f"np.{total}({self.peek(name, 'j', step)})" for name in ("parts", "carries"))
-        joined = f"{self.peek('totals', 'j', total)} + {self.call('settled', part, carry)}"
-        self.store("totals", "j", joined, total)
+                self.add_part("totals", "parts", "carries", step)
 
     def _rows_of_factors(self, reduced: range) -> None:
         """Multiply rows, and every few of them take the exponents off."""

@@ -60,6 +60,7 @@ class Items(Protocol):
 
 
 Bound = TypeVar("Bound", bound=Items)
+Compiled = TypeVar("Compiled")
 
 
 class Nest(Generic[Bound]):
@@ -218,16 +219,25 @@ def _fold_nothing(kind: str, result: Array) -> None:
     np.copyto(result, np.asarray(identity).astype(result.dtype))
 
 
-_kernels: dict[LoopProgram, Kernel] = {}
-
-
-def request(program: LoopProgram) -> Kernel | None:
+def ready_kernel(
+    program: LoopProgram,
+    known: dict[LoopProgram, Compiled],
+    made: Callable[[LoopProgram, Job], Compiled],
+) -> Compiled | None:
     """The program's kernel, or None while it is being compiled, when that failed or JIT is off."""
-    kernel = _kernels.get(program)
+    kernel = known.get(program)
     if kernel is not None:
         return None if config.jit_mode() == "off" else kernel
     job = service.submit(program.name, lambda: kernel_source.source(program))
     if job is None or job.state != "ready":
         return None
-    kernel = _kernels[program] = Kernel(program, job)
+    kernel = known[program] = made(program, job)
     return kernel
+
+
+_kernels: dict[LoopProgram, Kernel] = {}
+
+
+def request(program: LoopProgram) -> Kernel | None:
+    """The kernel of a nest, as soon as it is ready."""
+    return ready_kernel(program, _kernels, Kernel)

@@ -101,10 +101,7 @@ class DownFolds(FoldWalk):
         with self.out.block("for j in range(last - first):"):
             for number in self.downs:
                 if self.sum_dtype(number) == "float32":
-                    part, lost = (self.peek(f"{name}{number}", "j", "float32") for name in "cl")
-                    settled = self.call("settled", f"np.float64({part})", f"np.float64({lost})")
-                    joint = f"{self.peek(f'f{number}', 'j', 'float64')} + {settled}"
-                    self.store(f"f{number}", "j", joint, "float64")
+                    self.add_part(f"f{number}", f"c{number}", f"l{number}", "float32")
 
     # -------------------------------------------------------------- results
 

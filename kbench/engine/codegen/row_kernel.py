@@ -11,15 +11,14 @@ import numpy as np
 
 from kbench.engine.codegen import kernel_source, row_source
 from kbench.engine.codegen.arguments import Reader
-from kbench.engine.codegen.loop_kernel import Nest
+from kbench.engine.codegen.loop_kernel import Nest, ready_kernel
 from kbench.engine.codegen.loop_program import LoopProgram, field_names
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Launch, find, join, joined
-from kbench.engine.jit.service import Job, service
-from kbench.engine.runtime import config
+from kbench.engine.jit.service import Job
 
 MAX_KEPT_COLUMNS = 4096
 """Columns of a row whose dear values one sweep keeps for the next, or that are folded down."""
@@ -312,12 +311,5 @@ _kernels: dict[LoopProgram, RowKernel] = {}
 
 
 def request(program: LoopProgram) -> RowKernel | None:
-    """The program's kernel, or None while it is compiled, when that failed or JIT is off."""
-    kernel = _kernels.get(program)
-    if kernel is not None:
-        return None if config.jit_mode() == "off" else kernel
-    job = service.submit(program.name, lambda: kernel_source.source(program))
-    if job is None or job.state != "ready":
-        return None
-    kernel = _kernels[program] = RowKernel(program, job)
-    return kernel
+    """The kernel of a program of rows, as soon as it is ready."""
+    return ready_kernel(program, _kernels, RowKernel)

@@ -125,6 +125,12 @@ class FoldWalk(Walk):
             self.out.add(f"{fold.power} = {fold.power} + {self.call('exponent', total)}")
             self.out.add(f"{total} = {self.call('mantissa', total)}")
 
+    def add_part(self, total: str, part: str, carry: str, step: str) -> None:
+        """Let a column's sum of a few rows join its total of float64, with what it has lost."""
+        parts = [f"np.float64({self.peek(name, 'j', step)})" for name in (part, carry)]
+        joined = f"{self.peek(total, 'j', 'float64')} + {self.call('settled', *parts)}"
+        self.store(total, "j", joined, "float64")
+
     def settle(self, fold: Running) -> None:
         """Give the total what it has lost."""
         if fold.is_carried:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kbench.engine.codegen.loop_program import LoopValue
+from kbench.engine.codegen.loop_program import NEST_FOLDS, LoopValue
 from kbench.engine.compiler.values import Value
 from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf, name_leaf
 from kbench.engine.graph.traits.roles import Role
@@ -29,7 +29,6 @@ MAX_INPUTS = 24
 """Arrays and numbers that a loop reads, each with a pointer that moves on."""
 MAX_OUTPUTS = 8
 """Arrays that a loop writes, each in lines of the cache of its own."""
-FOLDS = ("sum", "mean", "max", "min", "prod", "any", "all")
 
 
 @dataclass(frozen=True)
@@ -221,7 +220,7 @@ def find_groups(
 
 
 def _is_fold(value: Value, values: Sequence[Value]) -> bool:
-    if value.source or value.op.kind != "reduction" or value.op.fold not in FOLDS:
+    if value.source or value.op.kind != "reduction" or value.op.fold not in NEST_FOLDS:
         return False
     source = values[value.inputs[0]]
     return (
@@ -286,21 +285,34 @@ def _varies(kept: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool, ...]:
 
 def collapse(group: Group) -> tuple[tuple[int, ...], list[tuple[bool, ...]], tuple[bool, ...]]:
     """Merged dims of the result, the pattern of each source over them, and which are folded."""
-    shape = group.shape
     folded = group.fold.attrs["axis"] if group.fold is not None else ()
+    columns = behaviours(group.sources, len(group.shape))
+    columns = [(*column, axis in folded) for axis, column in enumerate(columns)]
+    dims, columns = merge_axes(group.shape, columns)
+    patterns = [tuple(column[i] for column in columns) for i in range(len(group.sources))]
+    return tuple(dims), patterns, tuple(column[-1] for column in columns)
+
+
+def behaviours(sources: Sequence[GroupInput], rank: int) -> list[tuple[bool, ...]]:
+    """For each axis which of the sources vary along it."""
+    return [tuple(source.varies[axis] for source in sources) for axis in range(rank)]
+
+
+def merge_axes(
+    sizes: Sequence[int], columns: Sequence[tuple[bool, ...]]
+) -> tuple[list[int], list[tuple[bool, ...]]]:
+    """Neighbouring axes as one where all behaves alike along them, but for those of one element."""
     dims: list[int] = []
-    columns: list[tuple[bool, ...]] = []
-    for axis, size in enumerate(shape):
+    kept: list[tuple[bool, ...]] = []
+    for size, column in zip(sizes, columns, strict=True):
         if size == 1:
             continue
-        column = (*(source.varies[axis] for source in group.sources), axis in folded)
-        if columns and columns[-1] == column:
+        if kept and kept[-1] == column:
             dims[-1] *= size
         else:
             dims.append(size)
-            columns.append(column)
-    patterns = [tuple(column[i] for column in columns) for i in range(len(group.sources))]
-    return tuple(dims), patterns, tuple(column[-1] for column in columns)
+            kept.append(column)
+    return dims, kept
 
 
 def number_array(source: GroupInput) -> np.ndarray:

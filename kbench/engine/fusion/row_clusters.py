@@ -8,6 +8,7 @@ no member may need anything that is computed from another member outside of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -155,7 +156,7 @@ class ClusterSearch:
         down = value.op.fold == "var" and not along
         return (
             not (variance or down)
-            and _product(cluster.key[0][cluster.key[1] :]) <= MAX_KEPT_COLUMNS
+            and math.prod(cluster.key[0][cluster.key[1] :]) <= MAX_KEPT_COLUMNS
         )
 
     def _read(self, slot: int, depth: int = 5) -> set[int]:
@@ -244,7 +245,7 @@ def is_profitable(cluster: Cluster, values: Sequence[Value]) -> bool:
     """Whether one kernel for all reads or writes less memory than the members by themselves."""
     shape, cut = cluster.key
     folds = [member for member in cluster.members if not is_elementwise(member)]
-    rows, columns = _product(shape[:cut]), _product(shape[cut:])
+    rows, columns = math.prod(shape[:cut]), math.prod(shape[cut:])
     least = (
         MIN_LONG_CLUSTER_ELEMENTS
         if len(cluster.members) >= MIN_LONG_CLUSTER_STEPS
@@ -272,7 +273,7 @@ def _is_profitable_alone(fold: Value, values: Sequence[Value]) -> bool:
     if _is_dear(fold):
         return True
     source = values[fold.inputs[0]]
-    if _product(source.shape[len(fold.attrs["axis"]) :]) > MAX_JOINED_COLUMNS:
+    if math.prod(source.shape[len(fold.attrs["axis"]) :]) > MAX_JOINED_COLUMNS:
         return False
     shared = is_elementwise(source) and len(set(source.users)) > 1
     return len(fold.attrs["axis"]) < len(source.shape) and not shared
@@ -280,10 +281,3 @@ def _is_profitable_alone(fold: Value, values: Sequence[Value]) -> bool:
 
 def _is_dear(fold: Value) -> bool:
     return fold.op.rows is not None and fold.op.rows.dear
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

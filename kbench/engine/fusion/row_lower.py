@@ -19,7 +19,17 @@ from kbench.engine.codegen.loop_program import (
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
-from kbench.engine.fusion.elementwise import GroupInput, checks_values, expression_of, resolve_input
+from kbench.engine.fusion.elementwise import (
+    MAX_INPUTS,
+    MAX_OUTPUTS,
+    GroupInput,
+    behaviours,
+    checks_values,
+    expression_of,
+    merge_axes,
+    number_array,
+    resolve_input,
+)
 from kbench.engine.graph.expr.expression import (
     COLUMN,
     Expr,
@@ -34,10 +44,6 @@ from kbench.engine.graph.traits.row_form import RowForm, Shares
 
 MAX_NODES = 96
 """Nodes of a row program, which is compiled in one go."""
-MAX_INPUTS = 24
-"""Arrays and numbers that a row program reads."""
-MAX_OUTPUTS = 8
-"""Arrays that a row program writes."""
 MAX_INLINE_DEPTH = 12
 """How far a value is computed within instead of being read."""
 
@@ -288,37 +294,17 @@ class _RowLowering:
 
     def dims(self) -> tuple[tuple[int, ...], list[tuple[bool, ...]]]:
         """Merged dims, the columns last, and the pattern of each source over them."""
-        dims: list[int] = []
-        patterns: list[tuple[bool, ...]] = []
-        for axis in range(self.cut):
-            size = self.shape[axis]
-            column = tuple(source.varies[axis] for source in self.sources)
-            if size == 1:
-                continue
-            if patterns and patterns[-1] == column:
-                dims[-1] *= size
-            else:
-                dims.append(size)
-                patterns.append(column)
+        shape, cut = self.shape, self.cut
+        columns = behaviours(self.sources, len(shape))
+        dims, rows = merge_axes(shape[:cut], columns[:cut])
+        _, across = merge_axes(shape[cut:], columns[cut:])
         if not dims:
-            dims, patterns = [1], [(False,) * len(self.sources)]
-        across = {
-            tuple(source.varies[axis] for source in self.sources)
-            for axis in range(self.cut, len(self.shape))
-            if self.shape[axis] != 1
-        }
-        if len(across) > 1:
+            dims, rows = [1], [(False,) * len(self.sources)]
+        # One column: what varies at all varies along it.
+        if len(across) > 1 or not across and len(rows) > 1:
             raise _NotLowerable
-        if across:
-            patterns.append(across.pop())
-        else:  # one column: what varies at all varies along it
-            if len(patterns) > 1:
-                raise _NotLowerable
-            patterns.append(patterns[0])
-        dims.append(self.columns)
-        return tuple(dims), [
-            tuple(pattern[i] for pattern in patterns) for i in range(len(self.sources))
-        ]
+        patterns = [tuple(pattern) for pattern in zip(*rows, *(across or rows), strict=True)]
+        return (*dims, self.columns), patterns
 
 
 def lower_cluster(
@@ -336,44 +322,33 @@ def lower_cluster(
     inside = {member.slot for member in members}
     lowering = _RowLowering(shape, cut, values, stored, members[0].guard, inside, compared)
     try:
-        for output in outputs:
-            lowering.output(output)
-        dims, patterns = lowering.dims()
-        inputs = tuple(
-            Input(source.dtype, pattern)
-            for source, pattern in zip(lowering.sources, patterns, strict=True)
-        )
         numbers = [lowering.output(output).index for output in outputs]
-        return _group(lowering, dims, inputs, outputs, numbers)
+        return _group(lowering, outputs, numbers)
     except (_NotLowerable, ValueError):
         return None
 
 
-def _group(
-    lowering: _RowLowering,
-    dims: tuple[int, ...],
-    inputs: tuple[Input, ...],
-    outputs: list[Value],
-    numbers: list[int],
-) -> RowGroup | None:
+def _group(lowering: _RowLowering, outputs: list[Value], numbers: list[int]) -> RowGroup | None:
     """Put the outputs in the program's order: what is stored by rows, then folds of columns."""
-    if len(set(numbers)) < len(numbers) or not inputs:
+    nodes, sources = lowering.nodes, lowering.sources
+    dims, patterns = lowering.dims()
+    if len(set(numbers)) < len(numbers) or not sources:
         return None
-    values = tuple(_over_dims(node, lowering.cut, len(dims)) for node in lowering.nodes)
-    downs = {n for n, one in enumerate(values) if one.fold is not None and one.fold.start == 0}
+    inputs = [Input(one.dtype, pattern) for one, pattern in zip(sources, patterns, strict=True)]
+    values = tuple(_over_dims(node, lowering.cut, len(dims)) for node in nodes)
+    downs = {n for n, node in enumerate(nodes) if node.fold is not None and node.fold.start == 0}
     order = sorted(range(len(outputs)), key=lambda i: (numbers[i] in downs, numbers[i]))
-    stores = tuple(numbers[i] for i in order)
-    schedule = Schedule.ROWS if dims[-1] <= MAX_KEPT_COLUMNS else Schedule.LONG_ROWS
-    program = LoopProgram(inputs, values, stores, schedule)
-    mixed = bool(program.final_folds) and not program.across
-    if mixed and dims[-1] > MAX_KEPT_COLUMNS:
+    is_long = dims[-1] > MAX_KEPT_COLUMNS
+    schedule = Schedule.LONG_ROWS if is_long else Schedule.ROWS
+    program = LoopProgram(tuple(inputs), values, tuple(numbers[i] for i in order), schedule)
+    if is_long and downs and not program.across:
         return None
     members = [lowering.values[slot] for slot in sorted(lowering.leaves)]
-    places = tuple(n for n, source in enumerate(lowering.sources) if source.slot in lowering.places)
-    if {lowering.sources[n].slot for n in places} != lowering.places:
+    places = tuple(n for n, source in enumerate(sources) if source.slot in lowering.places)
+    if {sources[n].slot for n in places} != lowering.places:
         return None
     results = [outputs[i] for i in order]
-    return RowGroup(program, dims, results, lowering.sources, members, lowering.values, places)
+    return RowGroup(program, dims, results, sources, members, lowering.values, places)
 
 
 def _over_dims(made: LoopValue, cut: int, rank: int) -> LoopValue:
@@ -387,7 +362,4 @@ def _over_dims(made: LoopValue, cut: int, rank: int) -> LoopValue:
 
 def constants(group: RowGroup) -> list[np.ndarray | None]:
     """For each source that is a number an array of it."""
-    return [
-        None if source.number is None else np.array(source.number, source.dtype)
-        for source in group.sources
-    ]
+    return [None if source.number is None else number_array(source) for source in group.sources]
