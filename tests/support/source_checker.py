@@ -6,6 +6,7 @@ source is wrong; there is nothing to round.
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import itertools
 import math
@@ -40,6 +41,7 @@ from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import LoopProgram, Schedule, is_direct, may_stream
 from kbench.engine.codegen.row_kernel import RowBinding
 from kbench.engine.codegen.running_folds import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
+from kbench.engine.core import syntax
 from kbench.engine.graph.expr.expression import COLUMN, Expr, input_leaf, local_leaf
 from kbench.engine.kernels import scan_kernel
 
@@ -343,6 +345,22 @@ def check(program: LoopProgram, text: str, seed: int = 0) -> None:
             check_nest(program, [19, *head[1:], 4], _cut_small(text))
 
 
+def check_names(text: str) -> None:
+    """SourceError if a helper is imported, or a field read, that no line uses."""
+    tree = syntax.parse_module(text)
+    named = {
+        alias.name for one in tree.body if isinstance(one, ast.ImportFrom) for alias in one.names
+    }
+    used = set()
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Assign) and ast.unparse(one.value).startswith("field("):
+            named.add(ast.unparse(one.targets[0]))
+        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load):
+            used.add(one.id)
+    if named - used:
+        raise SourceError(f"{sorted(named - used)} are named, and used by no line")
+
+
 _checked: set[str] = set()
 
 
@@ -354,6 +372,7 @@ def _checking(
         if program.name not in _checked:
             _checked.add(program.name)
             try:
+                check_names(text)
                 checks(program, text)
             except Exception as error:
                 found.append(f"{type(error).__name__}: {error}\n{program}\n{text}")

@@ -95,7 +95,17 @@ ROWS = {
 @pytest.mark.parametrize("seed", range(3))
 def test_a_right_source_passes(name: str, seed: int) -> None:
     program = (NESTS | ROWS)[name]
+    source_checker.check_names(kernel_source.source(program))
     source_checker.check(program, kernel_source.source(program), seed)
+
+
+@pytest.mark.parametrize("line", ["    lanes = field(params, 9)", "from toolkit import lost"])
+def test_a_name_that_no_line_uses_is_found(line: str) -> None:
+    text = kernel_source.source(ROWS["softmax"])
+    before, head, body = text.partition("def run(params, start, stop):\n")
+    wrong = f"{line}\n{text}" if line[0] == "f" else f"{before}{head}{line}\n{body}"
+    with pytest.raises(SourceError, match="used by no line"):
+        source_checker.check_names(wrong)
 
 
 WIDE = (Input(F4, (True,)), Input(F4, (True,)))

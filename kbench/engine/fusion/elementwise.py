@@ -10,12 +10,20 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from kbench.engine.codegen.loop_program import NEST_FOLDS, LoopValue
 from kbench.engine.compiler.values import Value
-from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf, name_leaf
-from kbench.engine.graph.traits.roles import Role
+from kbench.engine.fusion.group import (
+    MAX_INPUTS,
+    MAX_OUTPUTS,
+    Fused,
+    GroupInput,
+    behaviours,
+    checks_values,
+    expression_of,
+    merge_axes,
+    resolve_input,
+)
+from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf
 from kbench.engine.runtime import config
 
 MIN_LOOP_ELEMENTS = 16_384
@@ -25,48 +33,30 @@ MIN_STORED_ELEMENTS = 1
 """The same where it is part of a call that stores larger values, which are one launch anyway."""
 MAX_MEMBERS = 48
 """Values of a group, which is compiled as one loop."""
-MAX_INPUTS = 24
-"""Arrays and numbers that a loop reads, each with a pointer that moves on."""
-MAX_OUTPUTS = 8
-"""Arrays that a loop writes, each in lines of the cache of its own."""
-
-
-@dataclass(frozen=True)
-class GroupInput:
-    """An input of a group: a slot or a number, and along which axes of the result it varies."""
-
-    slot: int
-    number: float | None
-    dtype: str
-    varies: tuple[bool, ...]
 
 
 @dataclass
-class Group:
-    """Items that run as one loop: elementwise `members`, in order, and perhaps a fold.
+class Group(Fused):
+    """Elementwise `members` that run as one loop, and perhaps a fold.
 
     `outputs` are the members that are stored; the result of the fold comes after them.
     """
 
-    members: list[Value]
     shape: tuple[int, ...]
     dtype: str
     slot: int
     outputs: list[Value] = field(default_factory=list)
-    sources: list[GroupInput] = field(default_factory=list)
     statements: list[LoopValue] = field(default_factory=list)
     fold: Value | None = None
 
     @property
     def writes(self) -> tuple[int, ...]:
         """The slots that the group fills, in the order of its program's results."""
-        folded = (self.fold.slot,) if self.fold is not None else ()
-        return (*(output.slot for output in self.outputs), *folded)
+        return tuple(value.slot for value in (*self.outputs, *self.folds))
 
     @property
-    def label(self) -> str:
-        names = [member.op.name.strip("_") for member in self.members]
-        return "+".join(names + ([self.fold.op.name] if self.fold is not None else []))
+    def folds(self) -> tuple[Value, ...]:
+        return (self.fold,) if self.fold is not None else ()
 
 
 def can_join(value: Value, least: int) -> bool:
@@ -94,11 +84,6 @@ def _only_stored(
         if wanted and found.issuperset(value.users):
             found.add(value.slot)
     return frozenset(found)
-
-
-def checks_values(value: Value) -> bool:
-    """Whether an op looks for values that it must refuse, such as a divisor of zero."""
-    return value.op.checks and value.spec.dtype[0] != "f"
 
 
 class _GroupSearch:
@@ -170,7 +155,7 @@ class _GroupSearch:
 
     def _make_group(self, members: list[Value]) -> Group:
         result = members[-1]
-        group = Group(members, result.shape, result.spec.dtype, result.slot)
+        group = Group(members, [], result.shape, result.spec.dtype, result.slot)
         group.outputs = self._stored(members)
         _read_inputs(group, self.values)
         self._join_fold(group)
@@ -233,8 +218,8 @@ def _is_fold(value: Value, values: Sequence[Value]) -> bool:
 def _lone_fold(value: Value, values: Sequence[Value]) -> Group:
     """A reduction of something that is there already."""
     source = values[value.inputs[0]]
-    group = Group([], source.shape, source.spec.dtype, value.slot, fold=value)
-    group.sources = [resolve_input(source, source.shape, values)]
+    reads = [resolve_input(source, source.shape, values)]
+    group = Group([], reads, source.shape, source.spec.dtype, value.slot, fold=value)
     group.statements = [LoopValue(input_leaf(0), source.spec.dtype)]
     return group
 
@@ -258,31 +243,6 @@ def _read_inputs(group: Group, values: Sequence[Value]) -> None:
     group.sources = list(known)
 
 
-def expression_of(value: Value, operands: Sequence[Expr]) -> Expr:
-    """An elementwise value's expression, with these operands."""
-    assert value.op.expr is not None
-    table = dict(zip(map(name_leaf, value.op.names), operands, strict=True))
-    return value.op.expr.with_attrs(value.attrs).replaced(table)
-
-
-def resolve_input(value: Value, shape: tuple[int, ...], values: Sequence[Value]) -> GroupInput:
-    """The input behind a broadcast view, as far as the loop can read it directly."""
-    if value.role is Role.FILL and not value.inputs:
-        return GroupInput(-1, float(value.attrs["value"]), value.spec.dtype, (False,) * len(shape))
-    if value.role is Role.REPEAT:
-        axes = value.attrs["axis"]
-        kept = tuple(1 if i in axes else size for i, size in enumerate(value.shape))
-        source = values[value.inputs[0]]
-        if source.static:
-            return GroupInput(source.slot, None, value.spec.dtype, _varies(kept, shape))
-    return GroupInput(value.slot, None, value.spec.dtype, _varies(value.shape, shape))
-
-
-def _varies(kept: tuple[int, ...], shape: tuple[int, ...]) -> tuple[bool, ...]:
-    padded = (1,) * (len(shape) - len(kept)) + kept
-    return tuple(size != 1 for size in padded)
-
-
 def collapse(group: Group) -> tuple[tuple[int, ...], list[tuple[bool, ...]], tuple[bool, ...]]:
     """Merged dims of the result, the pattern of each source over them, and which are folded."""
     folded = group.fold.attrs["axis"] if group.fold is not None else ()
@@ -291,30 +251,3 @@ def collapse(group: Group) -> tuple[tuple[int, ...], list[tuple[bool, ...]], tup
     dims, columns = merge_axes(group.shape, columns)
     patterns = [tuple(column[i] for column in columns) for i in range(len(group.sources))]
     return tuple(dims), patterns, tuple(column[-1] for column in columns)
-
-
-def behaviours(sources: Sequence[GroupInput], rank: int) -> list[tuple[bool, ...]]:
-    """For each axis which of the sources vary along it."""
-    return [tuple(source.varies[axis] for source in sources) for axis in range(rank)]
-
-
-def merge_axes(
-    sizes: Sequence[int], columns: Sequence[tuple[bool, ...]]
-) -> tuple[list[int], list[tuple[bool, ...]]]:
-    """Neighbouring axes as one where all behaves alike along them, but for those of one element."""
-    dims: list[int] = []
-    kept: list[tuple[bool, ...]] = []
-    for size, column in zip(sizes, columns, strict=True):
-        if size == 1:
-            continue
-        if kept and kept[-1] == column:
-            dims[-1] *= size
-        else:
-            dims.append(size)
-            kept.append(column)
-    return dims, kept
-
-
-def number_array(source: GroupInput) -> np.ndarray:
-    """A source that is a number, as an array of no axes."""
-    return np.array(source.number, dtype=source.dtype)

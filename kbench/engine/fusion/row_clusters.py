@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
 from kbench.engine.compiler.values import Value
-from kbench.engine.fusion.elementwise import MIN_LOOP_ELEMENTS, checks_values
+from kbench.engine.fusion.elementwise import MIN_LOOP_ELEMENTS
+from kbench.engine.fusion.group import checks_values
 from kbench.engine.fusion.row_lower import ALIASES, down_fold, is_elementwise, spreads
 from kbench.engine.runtime import config
 

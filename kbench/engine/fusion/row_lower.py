@@ -19,15 +19,15 @@ from kbench.engine.codegen.loop_program import (
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
-from kbench.engine.fusion.elementwise import (
+from kbench.engine.fusion.group import (
     MAX_INPUTS,
     MAX_OUTPUTS,
+    Fused,
     GroupInput,
     behaviours,
     checks_values,
     expression_of,
     merge_axes,
-    number_array,
     resolve_input,
 )
 from kbench.engine.graph.expr.expression import (
@@ -52,26 +52,14 @@ ALIASES = (Role.RESHAPE, Role.REPEAT, Role.IDENTITY)
 
 
 @dataclass
-class RowGroup:
-    """One step: a row program over `dims`, the values it gives, and the slots it reads."""
+class RowGroup(Fused):
+    """One step: a program of rows over `dims`, and the values it gives."""
 
     program: LoopProgram
     dims: tuple[int, ...]
     outputs: list[Value]
-    sources: list[GroupInput]
-    members: list[Value]
     values: Sequence[Value]  # of the whole plan, in which all of these stand
     places: tuple[int, ...]  # which of what is read says a column for each row
-
-    @property
-    def reads(self) -> tuple[int, ...]:
-        """The slots that the step reads, in the order of the program's inputs."""
-        return tuple(source.slot for source in self.sources if source.number is None)
-
-    @property
-    def label(self) -> str:
-        names = [member.op.name.strip("_") for member in self.members]
-        return "+".join(names)
 
 
 def is_elementwise(value: Value) -> bool:
@@ -348,7 +336,7 @@ def _group(lowering: _RowLowering, outputs: list[Value], numbers: list[int]) -> 
     if {sources[n].slot for n in places} != lowering.places:
         return None
     results = [outputs[i] for i in order]
-    return RowGroup(program, dims, results, sources, members, lowering.values, places)
+    return RowGroup(members, sources, program, dims, results, lowering.values, places)
 
 
 def _over_dims(made: LoopValue, cut: int, rank: int) -> LoopValue:
@@ -358,8 +346,3 @@ def _over_dims(made: LoopValue, cut: int, rank: int) -> LoopValue:
     along = made.fold.start == cut
     span = (rank - 1, rank) if along else (0, rank - 1)
     return replace(made, fold=Fold(made.fold.kind, *span))
-
-
-def constants(group: RowGroup) -> list[np.ndarray | None]:
-    """For each source that is a number an array of it."""
-    return [None if source.number is None else number_array(source) for source in group.sources]

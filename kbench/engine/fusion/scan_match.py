@@ -15,7 +15,7 @@ import numpy as np
 
 from kbench.engine.compiler.values import Value
 from kbench.engine.core.types import Array, Ints
-from kbench.engine.fusion.elementwise import checks_values
+from kbench.engine.fusion.group import checks_values
 from kbench.engine.fusion.scan_ir import NodeTable, ScanNode, ScanSource, ScanValue, Segments
 from kbench.engine.graph.expr.expression import name_leaf
 from kbench.engine.graph.traits.roles import Role

@@ -22,7 +22,8 @@ from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Buffers, Registers
 from kbench.engine.execute.steps.group_step import GroupStep, Step, single_step
 from kbench.engine.execute.steps.library_step import KernelStep, kernel_step
-from kbench.engine.fusion.elementwise import Group, GroupInput
+from kbench.engine.fusion.elementwise import Group
+from kbench.engine.fusion.group import GroupInput
 from kbench.engine.jit.array_memory import are_same
 from kbench.engine.jit.launch import Launch
 from kbench.engine.runtime import config

@@ -26,7 +26,7 @@ from kbench.engine.execute.steps.base import (
     numpy_step,
 )
 from kbench.engine.execute.steps.numpy_blocks import BlockedForm
-from kbench.engine.fusion.elementwise import Group, collapse, number_array
+from kbench.engine.fusion.elementwise import Group, collapse
 from kbench.engine.jit.launch import Launch
 from kbench.engine.runtime import config
 
@@ -92,10 +92,7 @@ class GroupStep:
         self.program = self._program(patterns, self.folded)
         self.kernel: loop_kernel.Kernel | None = None
         self._writes = group.writes
-        self._sources = [
-            (source.slot, number_array(source) if source.number is not None else None)
-            for source in group.sources
-        ]
+        self._sources = [(source.slot, source.array) for source in group.sources]
 
     def _program(
         self, patterns: Sequence[tuple[bool, ...]], folded: tuple[bool, ...]

@@ -9,7 +9,7 @@ from kbench.engine.codegen.row_kernel import is_inside
 from kbench.engine.compiler.values import Value, mark_needed
 from kbench.engine.core import cancel
 from kbench.engine.execute.steps.base import Buffers, ExecutableLike, PlanMakers, Registers
-from kbench.engine.fusion.row_lower import RowGroup, constants
+from kbench.engine.fusion.row_lower import RowGroup
 from kbench.engine.jit.launch import Launch
 
 
@@ -23,7 +23,7 @@ class RowStep:
         self.slots = slots
         self.reads = reads
         self.kernel: row_kernel.RowKernel | None = None
-        self._numbers = constants(group)
+        self._numbers = [source.array for source in group.sources]
         self._makers = makers
         self._plain: ExecutableLike | None = None
 
