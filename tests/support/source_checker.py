@@ -211,7 +211,7 @@ def check_rows(program: LoopProgram, dims: Sequence[int], text: str) -> None:
         params[place] = outs[number].start
     folded: dict[str, Area] = {}
     for name, slot in bound._slots.items():
-        if re.fullmatch(r"[deg]\d+", name):
+        if re.fullmatch(r"(partials|squares|means)\d+", name):
             folded[name] = machine.area(name, bound.parts * columns, 8)
             params[slot] = folded[name].start
     for number, area in enumerate(inputs.areas):
@@ -280,12 +280,12 @@ def _check_down(
         for column in range(columns):
             rows = [one[number][column] for one in some]
             total = _joined("sum", rows)
-            _expect(folded[f"d{number}"], part * columns + column, total)
+            _expect(folded[f"partials{number}"], part * columns + column, total)
             if program.kind_of(number) == "var":
                 squares = _joined("sum", [converted(one) * one for one in rows])
                 about = squares - total * total / len(rows)
-                _expect(folded[f"e{number}"], part * columns + column, about)
-                _expect(folded[f"g{number}"], part * columns + column, total / len(rows))
+                _expect(folded[f"squares{number}"], part * columns + column, about)
+                _expect(folded[f"means{number}"], part * columns + column, total / len(rows))
 
 
 # ------------------------------------------------------------------ every source that is written

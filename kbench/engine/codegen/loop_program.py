@@ -60,9 +60,9 @@ class Fold:
 class LoopValue:
     """`t<number> = expr` as `dtype`, over inputs a0, a1, ... and earlier values t0, t1, ...
 
-    With a fold, it is what the fold makes of `expr`, which is then a leaf. In rows `column` is the
-    number of the column, and the fold "pick" of `x + a0` takes the value `x` at the column that
-    the input `a0` says for each row.
+    With a fold, it is what the fold makes of `expr`, an input or an earlier value. In rows `column`
+    is the number of the column, and the fold "pick" of `x + a0` takes the value `x` at the column
+    that the input `a0` says for each row.
     """
 
     expr: Expr
@@ -126,8 +126,8 @@ class LoopProgram:
                 raise ValueError("a fold of several rows or of a nest cannot be used in its kernel")
         if self.final_folds != self.stores[len(self.outputs) :]:
             raise ValueError(f"the folds {self.final_folds} are not the last of {self.stores}")
-        if self.schedule is Schedule.NEST and len(self.final_folds) > 1:
-            raise ValueError("a nest has one fold")
+        if self.schedule is Schedule.NEST and self.final_folds not in ((), (len(self.values) - 1,)):
+            raise ValueError("the fold of a nest is its last value")
 
     def _check_fold(self, fold: Fold | None) -> None:
         if fold is None:
@@ -326,9 +326,10 @@ def _nest_fields(program: LoopProgram) -> list[str]:
 
 
 def _row_fields(program: LoopProgram) -> list[str]:
-    """Where the sums of each fold down go; of a variance squares and means too."""
+    """Where the sums of each fold down go, of a variance squares and means too; and all rows."""
     names = []
     for number in program.final_folds:
         variance = program.kind_of(number) == "var"
-        names += [f"d{number}", *([f"e{number}", f"g{number}"] if variance else [])]
+        kinds = ("partials", "squares", "means") if variance else ("partials",)
+        names += [f"{kind}{number}" for kind in kinds]
     return [*names, "many"]

@@ -117,14 +117,14 @@ class DownFolds(FoldWalk):
                     out.add(f"total = {self.call('settled', 'total', lost)}")
                 if number in self.variances:
                     self._store_variance(number)
-                self.store(self.field(f"d{number}"), "base + j", "total", "float64")
+                self.store(self.field(f"partials{number}"), "base + j", "total", "float64")
 
     def _store_variance(self, number: int) -> None:
         squares = self.peek(f"m{number}", "j - first", "float64")
         self.out.add(f"squares = {squares} - total * total / count")
         above = self.call("select", "squares < 0.0", "0.0", "squares")
-        self.store(self.field(f"e{number}"), "base + j", above, "float64")
+        self.store(self.field(f"squares{number}"), "base + j", above, "float64")
         centre = self.peek(f"v{number}", "j - first", "float64")
         mean = f"{centre} + total / count"
-        self.store(self.field(f"g{number}"), "base + j", mean, "float64")
+        self.store(self.field(f"means{number}"), "base + j", mean, "float64")
         self.out.add(f"total = total + count * {centre}")
