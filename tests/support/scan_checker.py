@@ -26,7 +26,7 @@ class _Sizes:
         self.program = program
         places = {"fixed": 1, "moving": STEPS, "state": 2, "next": 2}
         self.places = [places[one.kind] for one in program.accesses]
-        wide = {n for loop in program.loops for n in (*loop.wide, *loop.writes)}
+        wide = {n for loop in program.loops for n in loop.wide}
         wide |= {n for one in program.products for n in (one.left, one.target)}
         count = len(program.accesses)
         self.columns = [WIDTH if number in wide else 1 for number in range(count)]

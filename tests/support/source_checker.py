@@ -38,7 +38,7 @@ from kbench.engine.codegen import (
     row_source,
 )
 from kbench.engine.codegen.arguments import Binding
-from kbench.engine.codegen.loop_program import LoopProgram, Schedule, is_direct, may_stream
+from kbench.engine.codegen.loop_program import LoopProgram, Schedule
 from kbench.engine.codegen.row_kernel import RowBinding
 from kbench.engine.codegen.running_folds import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
 from kbench.engine.core import syntax
@@ -133,15 +133,15 @@ def check_nest(
         params[number] = outs[-1].start
     for number, area in enumerate(inputs.areas):
         params[bound._slots[f"x{number}"]] = area.start
-    result, direct = None, other and bound.parts == 1 and is_direct(program)
+    result, direct = None, other and bound.parts == 1 and program.is_direct
     if program.fold is not None:
-        dtype = program.value_dtype if direct else program.partial_dtype
+        dtype = program.value_dtype if direct else program.partial_dtype(-1)
         size, each = bound.parts * bound.kept, np.dtype(dtype).itemsize
         result = machine.area("result" if direct else "partials", size, each)
         params[bound._slots["direct" if direct else "partials"]] = result.start
         if program.has_exponents:
             params[bound._slots["exponents"]] = machine.area("exponents", size, 8).start
-    elif may_stream(program):
+    elif program.may_stream:
         params[bound._slots["streamed"]] = other
     compiled(text, machine)([int(one) for one in params], 0, bound.items)
     values = list(_nest_values(program, inputs, dims))

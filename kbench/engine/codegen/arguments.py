@@ -11,13 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kbench.engine.codegen.loop_program import (
-    Input,
-    LoopProgram,
-    field_names,
-    is_direct,
-    may_stream,
-)
+from kbench.engine.codegen.loop_program import Input, LoopProgram, field_names
 from kbench.engine.core.types import Array
 from kbench.engine.jit.array_memory import are_same, contiguous_copy, describe_array
 from kbench.engine.jit.fast_call import address_of
@@ -148,7 +142,7 @@ class Binding(Reader):
         moved = sum(math.prod(shape) * dtype.itemsize for dtype, _, shape in self._inputs)
         moved += self.total * sum(dtype.itemsize for dtype in self.outputs)
         row = last * min(dtype.itemsize for dtype in self.outputs)
-        self._streamed = may_stream(self.program) and cpu_caches.is_streamed(moved, row)
+        self._streamed = self.program.may_stream and cpu_caches.is_streamed(moved, row)
         if len(self.sizes) == 1:
             self.items, self.each = self.total, 1
             return
@@ -251,10 +245,10 @@ class Binding(Reader):
     def set_result(self, params: Array, result: Array) -> Array | None:
         """Say where a fold's totals go; gives their array, None when that is `result` itself."""
         program = self.program
-        if self.parts == 1 and is_direct(program) and result.dtype == program.value_dtype:
+        if self.parts == 1 and program.is_direct and result.dtype == program.value_dtype:
             if result.flags.c_contiguous:
                 params[self._slots["direct"]] = address_of(result)
                 return None
-        partials = np.empty((self.parts, self.kept), program.partial_dtype)
+        partials = np.empty((self.parts, self.kept), program.partial_dtype(-1))
         params[self._slots["partials"]] = address_of(partials)
         return partials

@@ -9,7 +9,7 @@ mantissas and add exponents: nothing overflows on the way to a product that can 
 
 from __future__ import annotations
 
-from kbench.engine.codegen.loop_program import Fold, LoopProgram, is_direct
+from kbench.engine.codegen.loop_program import Fold, LoopProgram
 from kbench.engine.codegen.running_folds import (
     PRODUCT_ELEMENTS,
     FoldWalk,
@@ -192,12 +192,8 @@ class NestFolds(FoldWalk):
             self._rows("low", f"min(low + {PRODUCT_ELEMENTS}, end)", reduced)
             with out.block("for j in range(last - first):"):
                 out.add(f"grown = {self.peek('totals', 'j', 'float64')}")
-                self._raise_power("j", self.call("exponent", "grown"))
+                self.add_to("powers", "j", self.call("exponent", "grown"), "int64")
                 self.store("totals", "j", self.call("mantissa", "grown"), "float64")
-
-    def _raise_power(self, where: str, exponent: str) -> None:
-        power = self.peek("powers", where, "int64")
-        self.store("powers", where, f"{power} + {exponent}", "int64")
 
     def _rows(self, begin: str, end: str, reduced: range) -> None:
         """Fold these rows: some at once where that saves going over the running results."""
@@ -247,7 +243,7 @@ class NestFolds(FoldWalk):
         if self.fold.is_rounded or self._is_narrow:
             return
         if self.fold.has_exponents:
-            self._raise_power("j - first", self.call("exponent", value))
+            self.add_to("powers", "j - first", self.call("exponent", value), "int64")
             value = self.call("mantissa", value)
         self.join_to("grown", self.fold.kind, value, self.fold.step_dtype)
 
@@ -257,12 +253,11 @@ class NestFolds(FoldWalk):
         if self.fold.is_rounded:
             out.add(f"some = {by_halves(values)}", "joint = grown + some")
             lost = self.call("lost", "grown", "some", "joint")
-            carry = f"{self.peek('carries', 'j - first', step)} + {lost}"
-            self.store("carries", "j - first", carry, step)
+            self.add_to("carries", "j - first", lost, step)
             out.add("grown = joint")
         elif self._is_narrow:
             out.add(f"grown = grown * {' * '.join(values)}")
-            self._raise_power("j - first", self.call("exponent_narrow", "grown"))
+            self.add_to("powers", "j - first", self.call("exponent_narrow", "grown"), "int64")
             out.add(f"grown = {self.call('mantissa_narrow', 'grown')}")
 
     # -------------------------------------------------------------- results
@@ -270,7 +265,7 @@ class NestFolds(FoldWalk):
     def finish(self, place: str, part_place: str, total: str, power: str, count: str) -> None:
         """Store totals: as the result itself where it is not cut into parts, else as partials."""
         own = self.program.value_dtype
-        if is_direct(self.program):
+        if self.program.is_direct:
             whole = f"{total} / np.float64({count})" if self.fold.kind == "mean" else total
             whole = self.call("scaled", total, power) if self.fold.has_exponents else whole
             direct = self.field("direct")

@@ -210,6 +210,20 @@ class LoopProgram:
         """Whether any value takes longer than sums and products do."""
         return any(one.is_dear for one in self.values)
 
+    def kind_of(self, number: int) -> str:
+        """The kind of a value's fold; '' for none."""
+        fold = self.values[number].fold
+        return fold.kind if fold is not None else ""
+
+    def partial_dtype(self, number: int) -> str:
+        """Dtype in which partial results of a fold are kept."""
+        kind, dtype = self.kind_of(number), np.dtype(self.values[number].dtype)
+        if kind in ("any", "all") or dtype.kind == "b" and kind in ("max", "min"):
+            return "uint8"
+        if kind in ("sum", "mean", "prod"):
+            return {"f": "float64", "u": "uint64"}.get(dtype.kind, "int64")
+        return "float32" if dtype == np.float16 else dtype.name
+
     # -------------------------------------------------------------- of a nest with a fold
 
     @property
@@ -223,10 +237,22 @@ class LoopProgram:
         return self.fold is not None and self.fold.kind == "prod" and self.value_dtype[0] == "f"
 
     @property
-    def partial_dtype(self) -> str:
-        """Dtype in which the fold's partial results are kept."""
-        assert self.fold is not None
-        return partial_dtype(self.fold.kind, self.value_dtype)
+    def is_direct(self) -> bool:
+        """Whether a fold that is not cut into parts can store its result by itself."""
+        fold = self.fold
+        plain = self.value_dtype not in ("bool", "float16")  # float16 would be rounded twice
+        if fold is None or not plain or fold.kind in ("any", "all"):
+            return False
+        return fold.kind != "mean" or self.value_dtype[0] == "f"
+
+    @property
+    def may_stream(self) -> bool:
+        """Whether results may go past the caches (see `runtime/cpu_caches`).
+
+        What computes long for each element waits for itself and not for memory: there it would be
+        one more copy.
+        """
+        return self.fold is None and all(one.expr.cost < Cost.CURVE for one in self.values)
 
     # -------------------------------------------------------------- of rows
 
@@ -252,11 +278,6 @@ class LoopProgram:
             raise ValueError("what to pick is said by an input with one value for each row")
         return tuple(sorted(leaf.index for leaf in leaves))
 
-    def kind_of(self, number: int) -> str:
-        """The kind of a value's fold; '' for none."""
-        fold = self.values[number].fold
-        return fold.kind if fold is not None else ""
-
     def twin(self, number: int) -> int | None:
         """The variance whose sums are those that `number`, a sum or a mean, asks for."""
         expr = self.values[number].expr
@@ -278,34 +299,6 @@ def loop_nest(
     return LoopProgram(tuple(inputs), (*values, folded), (*outputs, last))
 
 
-def partial_dtype(kind: str, dtype: str) -> str:
-    """Dtype in which partial results of a fold of values are kept."""
-    own = np.dtype(dtype)
-    if kind in ("any", "all") or own.kind == "b" and kind in ("max", "min"):
-        return "uint8"
-    if kind in ("sum", "mean", "prod"):
-        return {"f": "float64", "u": "uint64"}.get(own.kind, "int64")
-    return "float32" if own == np.float16 else own.name
-
-
-def is_direct(program: LoopProgram) -> bool:
-    """Whether a fold that is not cut into parts can store its result by itself."""
-    fold = program.fold
-    plain = program.value_dtype not in ("bool", "float16")  # float16 would be rounded twice
-    if fold is None or not plain or fold.kind in ("any", "all"):
-        return False
-    return fold.kind != "mean" or program.value_dtype[0] == "f"
-
-
-def may_stream(program: LoopProgram) -> bool:
-    """Whether results may go past the caches (see `runtime/cpu_caches`).
-
-    What computes long for each element waits for itself and not for memory: there it would be one
-    more copy.
-    """
-    return program.fold is None and all(one.expr.cost < Cost.CURVE for one in program.values)
-
-
 def field_names(program: LoopProgram) -> list[str]:
     """The integers of a kernel's parameter block, in order."""
     names = [f"y{n}" for n in range(len(program.outputs))]
@@ -322,7 +315,7 @@ def _nest_fields(program: LoopProgram) -> list[str]:
     """Where a fold's result goes, and whether results go past the caches."""
     names = ["partials", "direct"] if program.fold else []
     names += ["exponents"] if program.has_exponents else []
-    return names + (["streamed"] if may_stream(program) else [])
+    return names + (["streamed"] if program.may_stream else [])
 
 
 def _row_fields(program: LoopProgram) -> list[str]:

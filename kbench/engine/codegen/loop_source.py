@@ -11,7 +11,7 @@ whose running result it stores to `partials`, which `loops.Kernel` then combines
 from __future__ import annotations
 
 from kbench.engine.codegen.loop_fold_source import NestFolds
-from kbench.engine.codegen.loop_program import LoopProgram, may_stream
+from kbench.engine.codegen.loop_program import LoopProgram
 from kbench.engine.codegen.writer import Module, bits_of
 from kbench.engine.graph.expr.expression import local_leaf
 
@@ -29,7 +29,7 @@ class Nest(NestFolds):
 
     def __init__(self, program: LoopProgram, module: Module) -> None:
         super().__init__(program, module)
-        kinds = [program.values[n].dtype for n in program.outputs] if may_stream(program) else []
+        kinds = [program.values[n].dtype for n in program.outputs] if program.may_stream else []
         self.streamed = [(n, int(bits_of(kind)) // 8) for n, kind in enumerate(kinds)]
         """The outputs that may be streamed by number, and how many bytes an element of each has."""
 

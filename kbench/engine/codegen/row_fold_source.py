@@ -91,9 +91,8 @@ class DownFolds(FoldWalk):
         sums = f"f{number}" if dtype == "float64" else f"c{number}"
         self.out.add(f"some = {value}", f"grown = {self.peek(sums, 'j - first', dtype)}")
         self.out.add("joint = grown + some")
-        before = self.peek(f"l{number}", "j - first", dtype)
-        lost = f"{before} + {self.call('lost', 'grown', 'some', 'joint')}"
-        self.store(f"l{number}", "j - first", lost, dtype)
+        lost = self.call("lost", "grown", "some", "joint")
+        self.add_to(f"l{number}", "j - first", lost, dtype)
         self.store(sums, "j - first", "joint", dtype)
 
     def flush(self) -> None:

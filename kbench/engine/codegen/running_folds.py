@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbench.engine.codegen.loop_program import partial_dtype
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.codegen.writer import Walk, bits_of
 from kbench.engine.graph.expr.expression import Expr
@@ -74,7 +73,7 @@ class FoldWalk(Walk):
         it adds may be of float64 as they are read.
         """
         one, kind = self.program.values[number], self.program.kind_of(number)
-        given, total = self.given(number), partial_dtype(kind, one.dtype)
+        given, total = self.given(number), self.program.partial_dtype(number)
         adds = kind in ("sum", "mean")
         step = given if adds and given == "float32" and dear else total
         own = adds and given[0] == "f" and given == step
@@ -128,8 +127,7 @@ class FoldWalk(Walk):
     def add_part(self, total: str, part: str, carry: str, step: str) -> None:
         """Let a column's sum of a few rows join its total of float64, with what it has lost."""
         parts = [f"np.float64({self.peek(name, 'j', step)})" for name in (part, carry)]
-        joined = f"{self.peek(total, 'j', 'float64')} + {self.call('settled', *parts)}"
-        self.store(total, "j", joined, "float64")
+        self.add_to(total, "j", self.call("settled", *parts), "float64")
 
     def settle(self, fold: Running) -> None:
         """Give the total what it has lost."""

@@ -49,17 +49,9 @@ class Loop:
 
     @property
     def wide(self) -> tuple[int, ...]:
-        """The accesses with all of the loop's columns that are read."""
-        return tuple(n for n, (wide,) in self._pairs if wide)
-
-    @property
-    def single(self) -> tuple[int, ...]:
-        """The accesses of one column."""
-        return tuple(n for n, (wide,) in self._pairs if not wide)
-
-    @property
-    def _pairs(self) -> list[tuple[int, tuple[bool, ...]]]:
-        return list(zip(self.reads, self.program.patterns, strict=True))
+        """The accesses that have all of the loop's columns; others have one."""
+        pairs = zip(self.reads, self.program.patterns, strict=True)
+        return (*(access for access, (varies,) in pairs if varies), *self.writes)
 
     @property
     def lines(self) -> int:

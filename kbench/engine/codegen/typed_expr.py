@@ -32,27 +32,27 @@ class Typed(NamedTuple):
 class Translation(NamedTuple):
     """Source of an expression, and the helpers it names.
 
-    `angles` are the arguments of functions that have a faster form for moderate ones; `near` and
-    `near_used` are the source with these forms, and its helpers.
+    `angles` are the arguments of functions that have a faster form for moderate ones.
     """
 
     source: str
     used: set[str]
     angles: list[str]
-    near: str
-    near_used: set[str]
 
 
 def translate(
-    expr: Expr, types: Mapping[Expr, str], result: str, named: Callable[[Expr], str] = str
+    expr: Expr,
+    types: Mapping[Expr, str],
+    result: str,
+    named: Callable[[Expr], str] = str,
+    near: bool = False,
 ) -> Translation:
-    """Source that computes `expr` as dtype `result`, over leaves of these dtypes and names."""
-    plain = _Writer(types, named)
-    source = plain.whole(expr, result)
-    if not plain.angles:
-        return Translation(source, plain.used, [], source, plain.used)
-    near = _Writer(types, named, near=True)
-    return Translation(source, plain.used, plain.angles, near.whole(expr, result), near.used)
+    """Source that computes `expr` as dtype `result`, over leaves of these dtypes and names.
+
+    `near` takes the faster forms for moderate angles.
+    """
+    writer = _Writer(types, named, near)
+    return Translation(writer.whole(expr, result), writer.used, writer.angles)
 
 
 def computed(dtype: str) -> str:
@@ -66,9 +66,7 @@ def ending(dtype: str) -> str:
 
 
 class _Writer:
-    def __init__(
-        self, types: Mapping[Expr, str], named: Callable[[Expr], str], near: bool = False
-    ) -> None:
+    def __init__(self, types: Mapping[Expr, str], named: Callable[[Expr], str], near: bool) -> None:
         self.types, self.named, self.near = types, named, near
         self.used: set[str] = set()
         self.angles: list[str] = []

@@ -110,18 +110,17 @@ class Statements:
         name = self.named(leaf)
         return name if computed(self.program.types[leaf]) == dtype else f"np.{dtype}({name})"
 
-    def translated(self, number: int) -> Translation:
-        """The source of a value."""
+    def translated(self, number: int, near: bool = False) -> Translation:
+        """The source of a value; `near` is its faster form for moderate angles."""
         one = self.program.values[number]
-        return translate(one.expr, self.program.types, one.dtype, self.named)
+        return translate(one.expr, self.program.types, one.dtype, self.named, near)
 
     def compute(self, numbers: Collection[int], near: bool = False) -> None:
-        """The lines of values; `near` are their faster forms for moderate angles."""
+        """The lines of values."""
         for number in numbers:
-            found = self.translated(number)
-            self.module.helpers |= found.near_used if near else found.used
-            source = found.near if near else found.source
-            self.out.add(f"{self.named(local_leaf(number))} = {source}")
+            found = self.translated(number, near)
+            self.module.helpers |= found.used
+            self.out.add(f"{self.named(local_leaf(number))} = {found.source}")
 
     def location(self, number: int) -> tuple[str, str]:
         """Where an input lies: an address, and a position from there on."""
@@ -149,6 +148,10 @@ class Statements:
     def peek(self, source: str, where: str, dtype: str) -> str:
         """What a kernel has stored itself."""
         return self.call(f"peek_{dtype}", source, where)
+
+    def add_to(self, array: str, where: str, value: str, dtype: str) -> None:
+        """Add to what a kernel has stored itself."""
+        self.store(array, where, f"{self.peek(array, where, dtype)} + {value}", dtype)
 
     def scratch(self, name: str, dtype: str) -> None:
         """Memory of the thread for some columns."""

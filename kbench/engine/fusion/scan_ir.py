@@ -76,15 +76,11 @@ class NodeTable:
         self, source: ScanSource, width: int, dtype: str, stage: int, offset: int = 0
     ) -> ScanNode:
         key = (source, offset, width)
-        if key not in self._known:
-            self._known[key] = ScanNode(width, dtype, stage, source, offset)
-        return self._known[key]
+        return self._known.setdefault(key, ScanNode(width, dtype, stage, source, offset))
 
     def number(self, value: float | int | bool, dtype: str) -> ScanNode:
         key = (repr(value), dtype)  # -0.0 is not 0.0, and NaN is NaN
-        if key not in self._known:
-            self._known[key] = ScanNode(1, dtype, number=value)
-        return self._known[key]
+        return self._known.setdefault(key, ScanNode(1, dtype, number=value))
 
     def apply(
         self, expr: Expr, names: tuple[Expr, ...], inputs: tuple[ScanNode, ...], dtype: str

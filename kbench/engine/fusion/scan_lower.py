@@ -238,7 +238,7 @@ class _ScanPlanner:
         loops = [loop for phase in phases for loop in phase.loops]
         if any(phase.products for phase in phases) or len(loops) != 1:
             return False
-        wide = {places[n].width for n in (*loops[0].wide, *loops[0].writes)}
+        wide = {places[n].width for n in loops[0].wide}
         states = [place for place in places if self.accesses[places.index(place)].kind == "state"]
         whole = all(place.offset == 0 for place in places)
         return len(wide) == 1 and whole and all(state.width in wide for state in states)

@@ -142,10 +142,10 @@ class Kernel:
         widths = []
         for loop in program.loops:
             width = arrays[loop.writes[0]].shape[2]
-            wide = [arrays[n].shape for n in (*loop.wide, *loop.writes)]
+            wide = [arrays[n].shape for n in loop.wide]
             if any(shape[2] != width for shape in wide):
                 raise ValueError(f"columns differ: {wide}")
-            if any(arrays[n].shape[2] != 1 for n in loop.single):
+            if any(arrays[n].shape[2] != 1 for n in loop.reads if n not in loop.wide):
                 raise ValueError("a value of one column has more")
             for number in loop.writes:
                 _check_target(arrays[number])
@@ -205,7 +205,7 @@ def _check_target(array: Array) -> None:
 
 def _cost(program: Recurrence) -> list[int]:
     """Elements of work for each column of the loops."""
-    return [loop.lines + len(loop.wide) + len(loop.writes) for loop in program.loops]
+    return [loop.lines + len(loop.wide) for loop in program.loops]
 
 
 _kernels: dict[Recurrence, Kernel] = {}
