@@ -39,7 +39,7 @@ class NestFolds(FoldWalk):
         if program.fold is not None:
             wide = self.is_wide(slice(program.fold.start, program.fold.stop))
             names = ("total", "part", "carry", "power")
-            self.fold = self.running(program.final_folds[0], program.is_dear, wide, names)
+            self.fold = self.running(program.final_folds[0], program.is_dear, wide, *names)
             self.is_down = program.fold.stop < program.rank
 
     def step(self, position: str, near: bool = False) -> None:

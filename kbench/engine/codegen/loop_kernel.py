@@ -17,7 +17,7 @@ import numpy as np
 
 from kbench.engine.codegen import kernel_source
 from kbench.engine.codegen.arguments import Binding
-from kbench.engine.codegen.loop_program import Fold, Input, LoopProgram, LoopValue, loop_nest
+from kbench.engine.codegen.loop_program import LoopProgram
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr.scalars import Cost
@@ -25,17 +25,6 @@ from kbench.engine.jit.array_memory import are_same
 from kbench.engine.jit.launch import Launch, drive, join, joined, thread_count
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config, threads
-
-__all__ = [
-    "Fold",
-    "Input",
-    "Kernel",
-    "LoopProgram",
-    "LoopValue",
-    "loop_nest",
-    "request",
-]
-
 
 CHEAP_FACTOR = 4
 """Times as many elements it takes to be worth waking threads where there are but sums and

@@ -24,7 +24,7 @@ STAGE_ELEMENTS = 256
 few, so that the lines of some are on their way while the next ones are computed."""
 
 
-class Nest(NestFolds):
+class NestWriter(NestFolds):
     """The loops of a nest."""
 
     def __init__(self, program: LoopProgram, module: Module) -> None:

@@ -23,7 +23,7 @@ FLUSH_ROWS = 32
 """Rows that a fold down the columns adds up in float32 before they join the totals."""
 
 
-class Rows(DownFolds):
+class RowWriter(DownFolds):
     """Blocks of rows, each swept as often as folds along it need."""
 
     def __init__(self, program: LoopProgram, module: Module) -> None:
@@ -113,9 +113,8 @@ class Rows(DownFolds):
         for number, kind in along.items():
             if kind == "pick":
                 self.pick(number, sweep, wanted)
-        names = ("r", "p", "lost", "power")
         folds = {
-            n: self.running(n, dear, self.wide, tuple(f"{name}{n}" for name in names))  # type: ignore[arg-type]
+            n: self.running(n, dear, self.wide, f"r{n}", f"p{n}", f"lost{n}", f"power{n}")
             for n, kind in along.items()
             if kind != "pick"
         }

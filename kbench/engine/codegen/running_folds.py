@@ -64,10 +64,8 @@ class Running:
 class FoldWalk(Walk):
     """What folds add to a walk over the loop dims."""
 
-    def running(
-        self, number: int, dear: bool, wide: bool, names: tuple[str, str, str, str]
-    ) -> Running:
-        """How a fold runs.
+    def running(self, number: int, dear: bool, wide: bool, *names: str) -> Running:
+        """How a fold runs, with the names of its variables.
 
         `dear`: its values take long to make, so that SIMD goes on for float32. `wide`: values that
         it adds may be of float64 as they are read.

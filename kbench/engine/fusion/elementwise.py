@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from kbench.engine.codegen.loop_program import NEST_FOLDS, LoopValue
+from kbench.engine.codegen.loop_program import (
+    NEST_FOLDS,
+    Fold,
+    Input,
+    LoopProgram,
+    LoopValue,
+    loop_nest,
+)
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion.group import (
     MAX_INPUTS,
@@ -57,6 +64,29 @@ class Group(Fused):
     @property
     def folds(self) -> tuple[Value, ...]:
         return (self.fold,) if self.fold is not None else ()
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        """The members that are stored, by number."""
+        slots = {output.slot for output in self.outputs}
+        return tuple(n for n, member in enumerate(self.members) if member.slot in slots)
+
+    def program(
+        self, patterns: Sequence[tuple[bool, ...]], folded: Sequence[bool] = ()
+    ) -> LoopProgram | None:
+        """Its program over loop dims; None where those that are `folded` are not one.
+
+        `patterns` say of each source along which of them it varies.
+        """
+        pairs = zip(self.sources, patterns, strict=True)
+        inputs = [Input(source.dtype, pattern) for source, pattern in pairs]
+        if self.fold is None:
+            return loop_nest(inputs, self.statements, self.stored)
+        if folded.count(True) != 1:
+            return None
+        start = folded.index(True)
+        fold = Fold(self.fold.op.fold or "", start, start + 1)
+        return loop_nest(inputs, self.statements, self.stored, fold)
 
 
 def can_join(value: Value, least: int) -> bool:

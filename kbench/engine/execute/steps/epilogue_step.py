@@ -82,14 +82,11 @@ class EpilogueStep:
         self.position = group.writes.index(group.slot)
         self.read = [source.slot for source in group.sources].index(value.slot)
         self.dims = (math.prod(group.shape[:-1]), group.shape[-1])
-        inputs = tuple(
-            loop_kernel.Input(
-                source.dtype, (True in _moves(source, group.shape), source.varies[-1])
-            )
-            for source in group.sources
-        )
-        statements = tuple(group.statements)
-        self.program = loop_kernel.loop_nest(inputs, statements, group_step.outputs)
+        shape = group.shape
+        patterns = [(True in _moves(source, shape), source.varies[-1]) for source in group.sources]
+        program = group.program(patterns)
+        assert program is not None  # a group without a fold
+        self.program = program
         self.binding = Binding(self.program, self.dims)
         self.is_fused = False
         self.kernel: loop_kernel.Kernel | None = None

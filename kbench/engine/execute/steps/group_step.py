@@ -84,32 +84,13 @@ class GroupStep:
     def __init__(self, group: Group, values: Sequence[Value]) -> None:
         self.group = group
         self.dims, patterns, self.folded = collapse(group)
-        stored = {output.slot for output in group.outputs}
-        self.outputs = tuple(n for n, member in enumerate(group.members) if member.slot in stored)
-        last = len(group.statements) - 1
-        filled = self.outputs if last in self.outputs else (*self.outputs, last)
+        stored, last = group.stored, len(group.statements) - 1
+        filled = stored if last in stored else (*stored, last)
         self.blocked = BlockedForm(group.statements, patterns, self.dims, filled)
-        self.program = self._program(patterns, self.folded)
+        self.program = group.program(patterns, self.folded)
         self.kernel: loop_kernel.Kernel | None = None
         self._writes = group.writes
         self._sources = [(source.slot, source.array) for source in group.sources]
-
-    def _program(
-        self, patterns: Sequence[tuple[bool, ...]], folded: tuple[bool, ...]
-    ) -> loop_kernel.LoopProgram | None:
-        group = self.group
-        statements = tuple(group.statements)
-        inputs = tuple(
-            loop_kernel.Input(source.dtype, pattern)
-            for source, pattern in zip(group.sources, patterns, strict=True)
-        )
-        if group.fold is None:
-            return loop_kernel.loop_nest(inputs, statements, self.outputs)
-        if folded.count(True) != 1:
-            return None
-        start = folded.index(True)
-        fold = loop_kernel.Fold(group.fold.op.fold or "", start, start + 1)
-        return loop_kernel.loop_nest(inputs, statements, self.outputs, fold)
 
     def as_step(self) -> Step:
         """What the executable runs, with its description."""
