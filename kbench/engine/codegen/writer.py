@@ -97,6 +97,7 @@ class Statements:
         self.field, self.call = module.field, module.call
         self.last = program.rank - 1
         self.row_mark = self.column_mark = ""
+        self._translated: dict[tuple[int, bool, str, str], Translation] = {}
 
     def named(self, leaf: Expr) -> str:
         """What an input or a value is called in the row and the column being written."""
@@ -112,8 +113,12 @@ class Statements:
 
     def translated(self, number: int, near: bool = False) -> Translation:
         """The source of a value; `near` is its faster form for moderate angles."""
-        one = self.program.values[number]
-        return translate(one.expr, self.program.types, one.dtype, self.named, near)
+        key = (number, near, self.row_mark, self.column_mark)
+        if key not in self._translated:
+            one = self.program.values[number]
+            made = translate(one.expr, self.program.types, one.dtype, self.named, near)
+            self._translated[key] = made
+        return self._translated[key]
 
     def compute(self, numbers: Collection[int], near: bool = False) -> None:
         """The lines of values."""
