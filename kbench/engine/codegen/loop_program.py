@@ -36,7 +36,7 @@ class Schedule(Enum):
     """Row by row, the last dim being its columns: a row is swept as often as folds along it need.
     Dear values of one sweep are kept for the next."""
     LONG_ROWS = "long rows"
-    """The same, with rows too long to keep values of."""
+    """The same, with rows too long for scratch: values are kept only in the place of results."""
 
 
 @dataclass(frozen=True)

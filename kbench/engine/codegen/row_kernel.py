@@ -178,11 +178,8 @@ class RowKernel:
         program = self.program
         if len(dims) != program.rank or min(dims) < 1:
             raise ValueError(f"{self.name} loops over {program.rank} dims, got {list(dims)}")
-        if (
-            not program.across
-            and dims[-1] > MAX_KEPT_COLUMNS
-            and (self._sweeps.kept or program.final_folds)
-        ):
+        inside = self._sweeps.kept - self._sweeps.homes.keys() or program.final_folds
+        if not program.across and dims[-1] > MAX_KEPT_COLUMNS and inside:
             raise ValueError(
                 f"{self.name} takes rows of {MAX_KEPT_COLUMNS} columns, got {dims[-1]}"
             )

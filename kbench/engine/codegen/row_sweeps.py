@@ -83,17 +83,18 @@ class Sweeps:
         """Dear full values that several sweeps use; their first one keeps them.
 
         One that later sweeps would need only to compute another kept value is not among them.
+        Of long rows none is kept, unless each of them can lie in the place of an output.
         """
-        if self.program.schedule is Schedule.LONG_ROWS:
-            return frozenset()
         uses = Counter(number for sweep in self._apart for number in sweep if self._is_dear(number))
         kept = frozenset(number for number, count in uses.items() if count > 1)
         needed = [set(self._closure(sweep, kept)) for sweep in range(self.count)]
-        return frozenset(
+        kept = frozenset(
             number
             for number in kept
             if any(number in sweep for sweep in needed[self.begins[number] + 1 :])
         )
+        is_long = self.program.schedule is Schedule.LONG_ROWS
+        return frozenset() if is_long and self._homes(kept).keys() != kept else kept
 
     def _is_dear(self, number: int) -> bool:
         one = self.program.values[number]
@@ -102,10 +103,14 @@ class Sweeps:
     @cached_property
     def homes(self) -> dict[int, int]:
         """Kept values that lie in the place of an output until that is stored over them."""
+        return self._homes(self.kept)
+
+    def _homes(self, kept: frozenset[int]) -> dict[int, int]:
         program = self.program
+        sweeps = [self._closure(sweep, kept) for sweep in range(self.count)]
         found: dict[int, int] = {}
-        for number in sorted(self.kept):
-            last = max(sweep for sweep in range(self.count) if number in self.needs(sweep))
+        for number in sorted(kept):
+            last = max(sweep for sweep, numbers in enumerate(sweeps) if number in numbers)
             for place, output in enumerate(program.outputs):
                 same = program.values[output].dtype == program.values[number].dtype != "float16"
                 free = place not in found.values() and number not in program.outputs

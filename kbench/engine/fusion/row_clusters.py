@@ -64,7 +64,8 @@ def fold_key(value: Value, values: Sequence[Value]) -> tuple[Key, bool] | None:
     axis = value.attrs["axis"]
     axes: tuple[int, ...] = axis if isinstance(axis, tuple) else (axis,)
     rank = len(source.shape)
-    if axes and axes == tuple(range(rank - len(axes), rank)) and len(axes) < rank:
+    whole = len(axes) == rank and not _is_sole(value)
+    if axes and axes == tuple(range(rank - len(axes), rank)) and not whole:
         fits = value.op.kind != "reduction" or value.op.fold in ROW_FOLDS
         return ((source.shape, axes[0]), True) if fits and value.spec.dtype != "bool" else None
     if axes and axes == tuple(range(len(axes))) and down_fold(value):
@@ -256,11 +257,12 @@ def is_profitable(cluster: Cluster, values: Sequence[Value]) -> bool:
         return False
     if not cluster.along:
         return rows > 1 and (len(folds) > 1 or _is_profitable_alone(folds[0], values))
-    if (
-        rows < MIN_ROWS
-        and config.min_elements(MIN_LOOP_ELEMENTS) == MIN_LOOP_ELEMENTS
-        or not 1 < columns <= MAX_COLUMNS
-    ):
+    if columns == 1:
+        return False
+    if any(_is_sole(fold) for fold in folds):
+        return True
+    few = rows < MIN_ROWS and config.min_elements(MIN_LOOP_ELEMENTS) == MIN_LOOP_ELEMENTS
+    if few or columns > MAX_COLUMNS:
         return False
     wide = [
         member for member in cluster.members if is_elementwise(member) and member.shape == shape
@@ -278,6 +280,20 @@ def _is_profitable_alone(fold: Value, values: Sequence[Value]) -> bool:
         return False
     shared = is_elementwise(source) and len(set(source.users)) > 1
     return len(fold.attrs["axis"]) < len(source.shape) and not shared
+
+
+def _is_sole(fold: Value) -> bool:
+    return fold.op.rows is not None and fold.op.rows.sole
+
+
+def apart(cluster: Cluster, first: int) -> list[Cluster]:
+    """Clusters, numbered from `first` on, of each member that has no other kernel."""
+    found: list[Cluster] = []
+    for member in cluster.members if len(cluster.members) > 1 else ():
+        if not is_elementwise(member) and _is_sole(member):
+            number = first + len(found)
+            found.append(Cluster(number, cluster.key, cluster.guard, [member], along=True))
+    return found
 
 
 def _is_dear(fold: Value) -> bool:

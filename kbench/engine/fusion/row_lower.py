@@ -324,7 +324,7 @@ def _group(lowering: _RowLowering, outputs: list[Value], numbers: list[int]) -> 
         return None
     inputs = [Input(one.dtype, pattern) for one, pattern in zip(sources, patterns, strict=True)]
     values = tuple(_over_dims(node, lowering.cut, len(dims)) for node in nodes)
-    downs = {n for n, node in enumerate(nodes) if node.fold is not None and node.fold.start == 0}
+    downs = {n for n, one in enumerate(values) if one.fold is not None and one.fold.start == 0}
     order = sorted(range(len(outputs)), key=lambda i: (numbers[i] in downs, numbers[i]))
     is_long = dims[-1] > MAX_KEPT_COLUMNS
     schedule = Schedule.LONG_ROWS if is_long else Schedule.ROWS

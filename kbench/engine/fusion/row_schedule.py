@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from kbench.engine.compiler.values import Value
-from kbench.engine.fusion.row_clusters import Cluster, ClusterSearch, is_profitable
+from kbench.engine.fusion.row_clusters import Cluster, ClusterSearch, apart, is_profitable
 from kbench.engine.fusion.row_lower import ALIASES, RowGroup, lower_cluster
 from kbench.engine.graph.op import Op, no_infer, no_numpy
 from kbench.engine.runtime import config
@@ -46,7 +46,10 @@ def fuse_rows(
         if not beyond:
             return _renumbered(values, units, groups, wanted)  # type: ignore[arg-type]
         for number in beyond:
-            del chosen[number]
+            for alone in apart(chosen.pop(number), len(search.clusters)):
+                search.clusters.append(alone)
+                search.home[alone.members[0].slot] = alone.number
+                chosen[alone.number] = alone
     return None
 
 

@@ -19,7 +19,7 @@ from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
-from kbench.engine.kernels.reduce import argreduce, cumulative, softmax
+from kbench.engine.kernels.reduce import argreduce, cumulative
 from kbench.engine.runtime import cpu_caches
 
 FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
@@ -65,10 +65,10 @@ def find(name: str, dtype: str, view: str = "last") -> KernelCall | None:
     """The library kernel `(out, x, cancel_check=None)` of that name, or None when it is not ready.
 
     Arguments:
-        name: a fold (sum mean prod max min any all var std), argmax, argmin, softmax, log_softmax,
-            logsumexp (over the last axis), cumsum or cumprod; ctc_cost, ctc_slope, random_uniform,
-            random_normal and random_below, conv_ and depthwise_ with forward, to_input and
-            to_kernel, local_, pool_, resize_, rows_, move_, join_: see their modules (`FAMILIES`).
+        name: a fold (sum mean prod max min any all var std), argmax, argmin, cumsum or cumprod;
+            ctc_cost, ctc_slope, random_uniform, random_normal and random_below, conv_ and
+            depthwise_ with forward, to_input and to_kernel, local_, pool_, resize_, rows_, move_,
+            join_: see their modules (`FAMILIES`).
         dtype: dtype of `x`. argmax and argmin give int64, any and all bool, the rest `dtype`.
         view: how `x` is laid out, see above. `x` and `out` are C-contiguous.
     """
@@ -80,8 +80,6 @@ def find(name: str, dtype: str, view: str = "last") -> KernelCall | None:
         return _variance(name, dtype, view)
     if name in ("argmax", "argmin"):
         return _argfold(name, dtype, view)
-    if name in ("softmax", "log_softmax", "logsumexp"):
-        return _rows(name, dtype, view)
     if name in ("cumsum", "cumprod"):
         return _scan(name, dtype, view)
     family, _, kind = name.partition("_")
@@ -170,31 +168,6 @@ def _variance(name: str, dtype: str, view: str) -> KernelCall | None:
                 average.run([middle], [x], x.shape, cancel_check)
             spread.run([found], [x, middle], x.shape, cancel_check)
             np.copyto(out, np.sqrt(found) if name == "std" else found, casting="unsafe")
-
-    return call
-
-
-# ---------------------------------------------------------------- rows
-
-
-def _rows(name: str, dtype: str, view: str) -> KernelCall | None:
-    if dtype not in FLOATS or view not in ("last", "all"):
-        return None
-    job = _ready(f"{name}_{dtype}", lambda: softmax.source(name, dtype))
-    if job is None:
-        return None
-    again = name == "log_softmax" or dtype == "float16"
-
-    def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
-        outer, n, _ = sides(x.shape, view)
-        x = _expect(x, dtype, outer * n)
-        _expect(out, dtype, outer if name == "logsumexp" else outer * n, writes=True)
-        if name == "logsumexp" and n == 0:
-            out.fill(-np.inf)
-        if out.size == 0 or n == 0:
-            return
-        x = _apart(x, out) if again or address_of(x) != address_of(out) else x
-        drive(job, _block(address_of(out), address_of(x), n), outer, n, cancel_check)
 
     return call
 
@@ -334,8 +307,6 @@ def catalogue() -> list[tuple[str, str, str]]:
     ]
     entries += [(name, "bool", view) for name in ("any", "all") for view in VIEWS]
     entries += [(n, "int32", v) for n in ("sum", "max", "min", "argmax", "argmin") for v in VIEWS]
-    names = ("softmax", "log_softmax", "logsumexp")
-    entries += [(name, dtype, "last") for name in names for dtype in FLOATS]
     entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
     convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
     entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]

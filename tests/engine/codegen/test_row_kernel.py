@@ -81,17 +81,38 @@ def test_a_pick_outside_its_row_is_refused(wrong: int) -> None:
 
 
 def test_long_rows_that_are_kept_are_refused() -> None:
-    nodes = (loop_value("exp(a0)", F), along("t0", F, "sum"), loop_value("exp(a0) * t1", F))
-    program = row_program((FULL,), (*nodes[:2], loop_value("t0 * t1", F)), (2,))
-    assert Sweeps(program).kept == {0}
+    values = (
+        loop_value("exp(a0)", F),
+        along("t0", F, "sum"),
+        loop_value("t0 * t1", F),
+        along("t2", F, "max"),
+    )
+    program = row_program((FULL,), values, (3,))
+    assert Sweeps(program).kept == {0} and not Sweeps(program).homes
     size = row_kernel.MAX_KEPT_COLUMNS + 1
-    x = np.zeros((2, size), F)
+    x, most = np.zeros((2, size), F), np.empty((2, 1), F)
     with pytest.raises(ValueError, match="columns"):
-        _kernel(program).run([np.empty_like(x)], [x], x.shape)
-    longer = row_program((FULL,), program.values, (2,), Schedule.LONG_ROWS)
+        _kernel(program).run([most], [x], x.shape)
+    longer = row_program((FULL,), values, (3,), Schedule.LONG_ROWS)
+    assert not Sweeps(longer).kept
+    _kernel(longer).run([most], [x], x.shape)
+    np.testing.assert_array_equal(most, np.float32(size))
+
+
+def test_long_rows_keep_what_can_lie_in_a_result() -> None:
+    """The exponentials of a softmax lie where the shares are stored, which are made of them."""
+    values = (loop_value("exp(a0)", F), along("t0", F, "sum"), loop_value("t0 / t1", F))
+    program = row_program((FULL,), values, (2,), Schedule.LONG_ROWS)
+    assert Sweeps(program).kept == {0} and Sweeps(program).homes == {0: 0}
+    size = row_kernel.MAX_KEPT_COLUMNS + 1
+    x = np.random.default_rng(0).normal(size=(3, size)).astype(F)
     out = np.empty_like(x)
-    _kernel(longer).run([out], [x], x.shape)
-    np.testing.assert_array_equal(out, np.float32(size))
+    _kernel(program).run([out], [x], x.shape)
+    grown = np.exp(x, dtype="float64")
+    np.testing.assert_allclose(out, grown / grown.sum(1, keepdims=True), rtol=1e-6)
+    more = (loop_value("sin(a0)", F), along("t3", F, "max"), loop_value("t2 + t3 * t4", F))
+    two = row_program((FULL,), (*values, *more), (5,), Schedule.LONG_ROWS)
+    assert not Sweeps(two).kept  # two values, and one place
 
 
 def test_wrong_programs_are_refused() -> None:

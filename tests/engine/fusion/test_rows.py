@@ -16,6 +16,7 @@ from kbench import backend as K
 from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.loop_program import LoopProgram
 from kbench.engine.codegen.row_sweeps import Sweeps
+from kbench.engine.fusion import row_lower
 
 Build = Callable[..., Sequence[Any]]
 SHAPES = [(33, 129), (1, 5), (17, 1), (40, 2), (3, 7, 66), (2, 3, 5, 31), (4100, 3)]
@@ -169,6 +170,36 @@ def test_softmax_of_rows_with_infinities() -> None:
     _agree(_run([x], build, "wait"), _run([x], build, "off"))
 
 
+FEW_OR_LONG: dict[str, tuple[int, ...]] = {
+    "a vector": (9000,), "few": (3, 4097), "one": (1, 20_000), "of several axes": (2, 3, 9000)
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("rows", every(2, FEW_OR_LONG))
+def test_softmax_has_one_kernel_for_few_and_for_long_rows(rows: str) -> None:
+    x = np.random.default_rng(0).normal(0, 4, FEW_OR_LONG[rows]).astype("float32")
+    x.reshape(-1)[:3] = -np.inf, 80, -80
+
+    def build(x: Any) -> list[Any]:
+        share = K.softmax(x)
+        return [share, K.logsumexp(x, -1), K.logsumexp(x), share * x]
+
+    _agree(_run([x], build, "wait"), _run([x], build, "off"))
+    assert set(_forms([x], build)) == {"fused"}
+
+
+def test_softmax_has_a_kernel_where_its_cluster_cannot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_lower, "MAX_OUTPUTS", 1)
+    x = np.random.default_rng(0).normal(0, 4, (20, 30)).astype("float32")
+
+    def build(x: Any) -> list[Any]:
+        share = K.softmax(x)
+        return [share, share * K.max(share, -1, keepdims=True), K.softmax(K.sin(share))]
+
+    _agree(_run([x], build, "wait"), _run([x], build, "off"))
+    assert _steps([x], build).count("softmax") == 2 and "numpy" not in _forms([x], build)
+
+
 @settings(
     max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -186,6 +217,12 @@ def _steps(arrays: Sequence[np.ndarray], build: Build) -> list[str]:
     with K.record() as runs:
         _run(arrays, build, "wait")
     return [step.label for step in runs[0].steps if step.form != "view"]
+
+
+def _forms(arrays: Sequence[np.ndarray], build: Build) -> list[str]:
+    with K.record() as runs:
+        _run(arrays, build, "wait")
+    return [step.form for step in runs[0].steps if step.form != "view"]
 
 
 @pytest.mark.parametrize("name", ["layer norm", "layer norm gradient", "length"])

@@ -44,10 +44,12 @@ class RowForm:
 
     It folds a row along `axis`, its first operand being the row. One that does not (`folds`)
     spreads one value of each row over the columns. With `picks` the second operand says a column
-    for each row. `dear`: it sweeps a row so often that it is worth a kernel alone.
+    for each row. `dear`: it sweeps a row so often that it is worth a kernel alone. `sole`: it has
+    no other kernel, so it is one where rows are few or long, too, and where all is one row.
     """
 
     write: Callable[..., Expr]
     folds: bool = True
     picks: bool = False
     dear: bool = False
+    sole: bool = False

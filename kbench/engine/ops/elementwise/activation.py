@@ -288,7 +288,7 @@ SOFTMAX = register(
         _softmax_gradient,
         batched=batched_along("axis"),
         decomposed=_softmax_decomposed,
-        rows=RowForm(_softmax_written, dear=True),
+        rows=RowForm(_softmax_written, dear=True, sole=True),
     )
 )
 

@@ -285,7 +285,7 @@ LOGSUMEXP = register(
         role=Role.FOLD,
         batched=batched_along("axis"),
         decomposed=_logsumexp_decomposed,
-        rows=RowForm(_logsumexp_written, dear=True),
+        rows=RowForm(_logsumexp_written, dear=True, sole=True),
     )
 )
 
