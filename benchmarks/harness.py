@@ -13,6 +13,7 @@ processes that keep freed memory.
     kbench bench --against ../before --only reduce   another tree of kbench, in turns with this one
     kbench bench --fresh            first calls, with and without a cache of kernels
     kbench bench --memory           of the training steps
+    kbench bench --forms            what each form of an operation pays
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from typing import Any
 
 from figures import BEFORE, KEPT
 from first import measure_first
+from forms import FORMS, forms_table, measure_forms
 from fresh import FRESH, measure_fresh
 from libraries import MODULES
 from measuring import SEED, measure
@@ -79,6 +81,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="fewer workloads, one allocator")
     parser.add_argument("--fresh", action="store_true", help="first calls, instead of the table")
     parser.add_argument("--memory", action="store_true", help="of training, instead of the table")
+    parser.add_argument("--forms", action="store_true", help="what forms pay, instead of the table")
     parser.add_argument("--peer-python", default=sys.executable, help="Python that has the peers")
     parser.add_argument("--lock", metavar="FILE", help="held during a workload: take turns by it")
     parser.add_argument("--json", metavar="FILE", help="write everything measured")
@@ -292,6 +295,17 @@ def _report(options: argparse.Namespace, names: list[str], fresh: list[str]) -> 
     return report
 
 
+def _forms(options: argparse.Namespace) -> int:
+    """What forms pay, those whose name contains a word of `--only`; 1 when a value is wrong."""
+    chosen = _chosen(FORMS, options.only)
+    found = measure_forms(chosen, options.threads[-1], options.rounds, options.seconds)
+    print(forms_table(found))
+    _write(options.json, json.dumps(found, indent=1))
+    _write(options.markdown, forms_table(found))
+    wrong = [row for rows in found.values() for one in rows.values() for row in one.values()]
+    return int(any("error" in row for row in wrong))
+
+
 def _write(file: str | None, text: str) -> None:
     if file:
         Path(file).write_text(text + "\n", encoding="utf-8")
@@ -300,6 +314,8 @@ def _write(file: str | None, text: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print the tables, write the files; 1 when kbench's values are wrong."""
     options = _options(arguments)
+    if options.forms:
+        return _forms(options)
     chosen = _chosen(WORKLOADS, options.only)
     if options.quick:
         chosen = [name for name in chosen if not WORKLOADS[name].long]

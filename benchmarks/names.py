@@ -37,9 +37,9 @@ def gelu(F: Any, x: Any) -> Any:
 # ------------------------------------------------------------------ NumPy
 
 
-def _numpy_softmax(x: Any) -> Any:
-    shifted = np.exp(x - np.max(x, axis=-1, keepdims=True))
-    shifted /= np.sum(shifted, axis=-1, keepdims=True)
+def _numpy_softmax(x: Any, axis: int = -1) -> Any:
+    shifted = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    shifted /= np.sum(shifted, axis=axis, keepdims=True)
     return shifted
 
 
@@ -135,7 +135,7 @@ def torch_names(torch: Any) -> dict[str, Any]:
     return dict(
         {name: getattr(torch, name) for name in elementary},
         gelu=lambda x: functional.gelu(x, approximate="tanh"),
-        softmax=lambda x: torch.softmax(x, -1),
+        softmax=lambda x, axis=-1: torch.softmax(x, axis),
         logsumexp=torch.logsumexp,
         sum=over(torch.sum),
         mean=over(torch.mean),

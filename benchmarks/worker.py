@@ -23,11 +23,13 @@ class Worker:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
         import numpy as np
+        from forms import WITHOUT, leave_out
         from libraries import LIBRARIES
 
         self.np = np
         start = time.perf_counter()
         self.library = LIBRARIES[name](threads)
+        leave_out(os.environ.get(WITHOUT, ""))
         self.import_seconds = time.perf_counter() - start
         self.threads = threads
         self.call: Any = None

@@ -10,6 +10,7 @@ from workloads.base import Arrays, Inputs, Workload, at_most, normal, size
 
 _SQUARE = (4096, 4096)
 _CLASSES = (4096, 1000)
+_LONG = (8, 500_000)
 
 
 def _reduction(name: str, word: str, axis: int | None) -> Workload:
@@ -68,6 +69,25 @@ WORKLOADS = [
         lambda F, x: F.softmax(x),
         traffic=2 * size(_SQUARE),
         goals=at_most(0.9),
+    ),
+    Workload(
+        "rows.softmax.few",
+        "softmax over the last axis, 8x500000 float32",
+        normal(_LONG),
+        lambda F, x: F.softmax(x),
+        traffic=2 * size(_LONG),
+        tolerance=1e-5,
+        goals=at_most(0.9),
+        long=True,
+    ),
+    Workload(
+        "rows.softmax.first",
+        "softmax over the first axis, 4096x4096 float32",
+        normal(_SQUARE),
+        lambda F, x: F.softmax(x, 0),
+        traffic=2 * size(_SQUARE),
+        goals=at_most(0.9),
+        long=True,
     ),
     Workload(
         "rows.logsumexp",

@@ -7,16 +7,33 @@ tensor or gives none.
 
 from __future__ import annotations
 
-UNARY = (
-    "abs sqrt square exp log round sign sin cos relu elu softplus softsign tanh sigmoid "
-    "hard_sigmoid softmax zeros_like ones_like identity flatten batch_flatten transpose "
-    "stop_gradient print_tensor l2_normalize shape size ndim int_shape dtype "
-    "is_tensor is_variable is_placeholder is_sparse is_symbolic"
-).split()
+import inspect
+
+from kbench import backend
+from kbench.engine.graph.op import REGISTRY
+
+
+def elementwise_functions(count: int) -> list[str]:
+    """The public functions that are one elementwise operation of `count` operands alone."""
+    found = []
+    for name in backend.__all__:
+        op = REGISTRY.get(name)
+        if op is not None and op.expr is not None and len(op.expr.leaves) == count:
+            parameters = inspect.signature(getattr(backend, name)).parameters.values()
+            if all(one.default is one.empty for one in parameters):
+                found.append(name)
+    return found
+
+
+CURVES = [*elementwise_functions(1), "relu", "elu"]
+UNARY = [
+    *CURVES,
+    *"softmax zeros_like ones_like identity flatten batch_flatten transpose".split(),
+    *"stop_gradient print_tensor l2_normalize shape size ndim int_shape dtype".split(),
+    *"is_tensor is_variable is_placeholder is_sparse is_symbolic".split(),
+]
 REDUCTIONS = "max min sum prod mean var std any all argmax argmin logsumexp cumsum cumprod".split()
-BINARY = (
-    "maximum minimum equal not_equal greater greater_equal less less_equal lesser lesser_equal"
-).split()
+BINARY = [*elementwise_functions(2), "lesser", "lesser_equal"]
 
 SAMPLES: dict[str, str] = {
     **{name: f"K.{name}(x(4, 3))" for name in (*UNARY, *REDUCTIONS)},

@@ -327,3 +327,40 @@ def test_fresh_processes_are_measured(run_kbench):
     done = run_kbench("bench", "--only", "fresh", "--rounds", "2")
     assert done.returncode == 0 and "!!" not in done.stdout
     assert done.stdout.count("| `fresh.") == 5
+
+
+def test_every_form_can_be_left_out(harness):
+    """Its functions are where the table of forms says, and so are its workloads and its file."""
+    import forms
+    from workloads import WORKLOADS
+
+    page = (FOLDER.parent / "docs" / "forms.md").read_text(encoding="utf-8")
+    for name, form in forms.FORMS.items():
+        for holder, last in map(forms.holder_of, form.places):
+            assert callable(getattr(holder, last)), name
+        assert set(form.workloads) <= set(WORKLOADS), name
+        assert (FOLDER.parent / "kbench" / "engine" / form.chosen).is_file(), name
+        assert f"| {name} | {form.what} |" in page, f"{name}: run kbench bench --forms"
+    with pytest.raises(KeyError):
+        forms.leave_out("no such form")
+
+
+def test_a_form_that_is_left_out_does_not_run(harness, monkeypatch):
+    import forms
+
+    import kbench as K
+
+    x = np.random.default_rng(0).normal(size=(64, 200)).astype("float32")
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    (place,) = forms.FORMS["row program"].places
+    holder, last = forms.holder_of(place)
+    ran = []
+    for without in ("", "row program"):
+        monkeypatch.setattr(holder, last, getattr(holder, last))  # what it is again, afterwards
+        forms.leave_out(without)
+        feed = K.placeholder(x.shape)
+        function = K.function([feed], [K.softmax(feed)])
+        with K.record() as runs:
+            function([x])
+        ran.append([step.form for step in runs[0].steps])
+    assert ran == [["fused"], ["numpy"]]

@@ -6,12 +6,10 @@ import numpy as np
 from wrong import Wrong, fed, v, x
 
 from kbench import backend as K
+from kbench.api.samples import elementwise_functions
 from kbench.backend import ArgumentError, DtypeError, ShapeError
 
-UNARY = (
-    "abs cos exp log round sign sin sqrt square sigmoid softplus softsign tanh hard_sigmoid"
-).split()
-BINARY = "equal not_equal greater greater_equal less less_equal maximum minimum".split()
+UNARY, BINARY = elementwise_functions(1), elementwise_functions(2)
 
 
 def of_one(name: str) -> list[Wrong]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kbench.api.samples import BINARY, SAMPLES, UNARY
+from kbench.api.samples import BINARY, CURVES, SAMPLES
 from kbench.engine.core import syntax
 
 _SYMBOLS = ("x", "s", "v", "i", "b")
@@ -67,10 +67,7 @@ _CTC = {"y_pred": _shares((2, 5, 4)), "input_length": _LENGTHS}
 
 # A call in the names of its inputs, and how these are made.
 _OWN: dict[str, tuple[str, dict[str, str]]] = {
-    **{
-        name: (f"K.{name}(x)", {"x": _ramp(*_RAMPS.get(name, (-3.0, 3.0)))})
-        for name in UNARY[: UNARY.index("softmax")]
-    },
+    **{name: (f"K.{name}(x)", {"x": _ramp(*_RAMPS.get(name, (-3.0, 3.0)))}) for name in CURVES},
     **{name: (f"K.{name}(x, y)", {"x": _ramp(-3.0, 3.0), "y": normal((6, 8))}) for name in BINARY},
     "clip": ("K.clip(x, -1.0, 1.0)", {"x": _ramp(-3.0, 3.0)}),
     "pow": ("K.pow(x, 2.0)", {"x": _ramp(0.0, 3.0)}),
