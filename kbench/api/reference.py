@@ -199,7 +199,8 @@ def tiers(op: Op) -> tuple[str, ...]:
     if op.kind == "view":
         return ("view",)
     found = [op.tier]
-    if op.kind == "elementwise" or (op.kind == "reduction" and op.fold in NEST_FOLDS):
+    folds = op.kind == "reduction" and op.fold in NEST_FOLDS
+    if op.kind == "elementwise" or folds or (op.rows is not None and op.rows.sole):
         found.append("fused")
     if op.name in library_step.KERNEL_OPS or op.kernel is not None:
         found.append("library")

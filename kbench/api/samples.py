@@ -20,7 +20,7 @@ def elementwise_functions(count: int) -> list[str]:
         op = REGISTRY.get(name)
         if op is not None and op.expr is not None and len(op.expr.leaves) == count:
             parameters = inspect.signature(getattr(backend, name)).parameters.values()
-            if all(one.default is one.empty for one in parameters):
+            if [one.default for one in parameters] == [inspect.Parameter.empty] * count:
                 found.append(name)
     return found
 

@@ -85,7 +85,7 @@ def test_every_sample_is_taken_by_some_dtype(name: str) -> None:
         ("equal", "any", "bool", "no", ("numpy", "fused")),
         ("sum", "any", "same, bool int32", "yes", ("numpy", "fused")),
         ("argmax", "any", "int64", "no", ("numpy", "library")),
-        ("softmax", "any", "floats same, others float32", "yes", ("numpy", "library")),
+        ("softmax", "any", "floats same, others float32", "yes", ("numpy", "fused")),
         ("dot", "any", "same, bool int32", "yes", ("blas", "library")),
         ("conv2d", "floats", "same", "yes", ("blas", "library")),
         ("reshape", "any", "same", "yes", ("view",)),
