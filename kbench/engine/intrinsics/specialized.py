@@ -37,14 +37,18 @@ turn_square: Any
 turn_square_past: Any
 """Likewise past the caches, where the rows are whole lines of these."""
 
+load_total: Any
+"""Read the total that a run begins with."""
+load_other: Any
+"""Read what is kept besides that."""
 peek_total: Any
 """Read a running total."""
+peek_other: Any
 store_total: Any
+store_other: Any
 
 # ------------------------------------------------------------------ arithmetic
 
-exp_value: Any
-"""The exponential of a `value`."""
 join: Any
 """One step of a fold."""
 better_of: Any
@@ -89,6 +93,15 @@ NUMBERS_OF_RUN: int
 SQUARE_SIDE: int
 """Words of a side of the square that `turn_square` copies."""
 
+ADDS: bool
+"""Whether numbers are added up, or multiplied."""
+BESIDES: str
+"""Whether running totals have "nothing", "losses" or "exponents" beside them."""
+CHUNK_ELEMENTS: int
+"""Numbers that are joined before they join the total."""
+LEAST_FACTOR: float
+"""Sizes of factors from which on, and up to which, a chunk of them is multiplied as it is."""
+MOST_FACTOR: float
 FINDS_LARGEST: bool
 """Whether the largest is looked for, or the smallest."""
 HAS_SLOTS: bool
