@@ -16,7 +16,6 @@ import importlib.util
 import json
 import os
 import platform
-import re
 import shutil
 import sys
 import tempfile
@@ -39,7 +38,7 @@ _FORMAT = b"kbench kernel 1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size
 _HEADER_BYTES = len(_FORMAT) + _DIGEST_BYTES
 _PROBE_BYTES = 1 << 16  # of a file that is written to see whether the disk takes any
-_IMPORT = re.compile(r"^ *from kbench\.engine\.([\w.]+) import (\([^)]*\)|.*)$", re.M)
+_IMPORTED = "from kbench.engine."
 _ENGINE = Path(__file__).resolve().parents[1]
 _ALWAYS = frozenset({"jit/numba_backend", "jit/linker"})
 
@@ -59,12 +58,15 @@ def _digest(text: str | bytes) -> str:
 def _imported(text: str) -> set[str]:
     """The engine's files that a source imports from, as paths below the engine."""
     found = set()
-    for module, names in _IMPORT.findall(text):
+    for statement in text.split(_IMPORTED)[1:]:
+        module, _, rest = statement.partition(" import ")
+        end = ")" if rest.startswith("(") else "\n"
+        names = rest.partition(end)[0].lstrip("(").split(",")
         place = module.replace(".", "/")
         if (_ENGINE / f"{place}.py").is_file():
             found.add(place)
         else:  # a room: what is imported are files in it
-            found |= {f"{place}/{name}" for name in re.findall(r"\w+", names)}
+            found |= {f"{place}/{name.split()[0]}" for name in names if name.strip()}
     return found
 
 
