@@ -17,6 +17,30 @@ from measuring import measure
 from process import Process
 from workloads import WORKLOADS
 
+_INTRO = """# The forms an operation runs in
+
+Most operations have one kernel and their NumPy form, which runs until the kernel is there, where
+arrays are small, and as the reference of tests. Some have several forms. Each of them stays as long
+as it pays on a workload that it is there for. `kbench bench --forms` measures that: it leaves one
+form out, in a process of its own, and has the same workload run in the next best form, in turns with
+kbench as it is. A figure of 2 says that the workload takes twice the time without the form, and 1
+that the form gains nothing.
+
+Softmax and logsumexp, for instance, are row programs along the last axes, with whatever else is
+computed of the rows; over other axes they are folds and fused loops; within a loop they are part of
+its kernel. They had a library kernel of their own, too, for few or long rows. A row program is as fast
+there since it keeps the exponentials where the result will be, so the kernel went.
+
+The plan pane, `PlanTable` and `K.record()` say by one word how a step ran:
+
+| word | what ran |
+|---|---|
+| `numpy`, `blas`, `scipy` | the NumPy form, or what it calls |
+| `fused` | a generated loop or row program |
+| `library` | a kernel of the library, or the name of its variant: `winograd` |
+| `scan`, `loop` | a loop as one kernel, or step by step |
+| `view` | nothing: the same memory, seen in another shape |"""
+
 WITHOUT = "KBENCH_BENCH_WITHOUT"
 """The variable of the environment that names the form to leave out."""
 
@@ -223,3 +247,8 @@ def forms_table(measured: dict[str, dict[str, Any]]) -> str:
         cells = (name, form.what, f"`{form.chosen}`", form.otherwise, figures)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
+
+
+def page(measured: dict[str, dict[str, Any]], machine: str) -> str:
+    """docs/forms.md."""
+    return f"{_INTRO}\n\n{machine}\n\n{forms_table(measured)}\n"

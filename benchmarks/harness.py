@@ -33,6 +33,7 @@ from typing import Any
 from figures import BEFORE, KEPT
 from first import measure_first
 from forms import FORMS, forms_table, measure_forms
+from forms import page as forms_page
 from fresh import FRESH, measure_fresh
 from libraries import MODULES
 from measuring import SEED, measure
@@ -299,9 +300,13 @@ def _forms(options: argparse.Namespace) -> int:
     """What forms pay, those whose name contains a word of `--only`; 1 when a value is wrong."""
     chosen = _chosen(FORMS, options.only)
     found = measure_forms(chosen, options.threads[-1], options.rounds, options.seconds)
+    machine = (
+        f"{_cpu_name()}, {options.threads[-1]} threads, Python {platform.python_version()}, "
+        f"{time.strftime('%Y-%m-%d')}; medians of {options.rounds} rounds."
+    )
     print(forms_table(found))
     _write(options.json, json.dumps(found, indent=1))
-    _write(options.markdown, forms_table(found))
+    _write(options.markdown, forms_page(found, machine).rstrip())
     wrong = [row for rows in found.values() for one in rows.values() for row in one.values()]
     return int(any("error" in row for row in wrong))
 
