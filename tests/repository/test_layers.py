@@ -95,11 +95,13 @@ TIMED = "import time; a = time.process_time(); import {}; print(time.process_tim
 
 
 def test_version_answers_within_150_ms(run_python):
-    """Best of five whole processes, the interpreter's own start and end included."""
+    """Best of five whole processes, the interpreter's own start and end included; the first that
+    is quick enough decides."""
     code = (
         "import os, subprocess, sys\n"
-        "best, before = 9., 0.\n"
-        "for _ in range(5):\n"
+        "best, before, left = 9., 0., 5\n"
+        "while best >= 0.15 and left:\n"
+        "    left -= 1\n"
         "    subprocess.run([sys.executable, '-m', 'kbench_launcher', '--version'], check=True)\n"
         "    used = os.times().children_user + os.times().children_system\n"
         "    best, before = min(best, used - before), used\n"
@@ -151,26 +153,37 @@ ENVIRONMENT = {
 }
 
 
-def test_few_places_read_the_environment():
+@pytest.fixture(scope="module")
+def parsed():
+    """Text and tree of each source, by its path within the package."""
+    texts = {str(path.relative_to(PACKAGE)): path.read_text("utf-8") for path in SOURCES}
+    return {path: (text, ast.parse(text)) for path, text in texts.items()}
+
+
+def test_few_places_read_the_environment(parsed):
     readers = {
-        str(path.relative_to(PACKAGE))
-        for path in SOURCES
-        if _names(ast.parse(path.read_text("utf-8"))) & {"os.environ", "os.getenv"}
+        path for path, (_, tree) in parsed.items() if _names(tree) & {"os.environ", "os.getenv"}
     }
     assert readers <= ENVIRONMENT, sorted(readers - ENVIRONMENT)
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_sizes(path):
+def test_sizes(parsed):
     """A file has at most 500 lines (split it from 400), a function at most 60."""
-    text = path.read_text("utf-8")
-    assert text.count("\n") <= 500
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            assert node.end_lineno - node.lineno < 60, f"{node.name} at line {node.lineno}"
+    long = [path for path, (text, _) in parsed.items() if text.count("\n") > 500]
+    long += [
+        f"{path}:{node.lineno} {node.name}"
+        for path, (_, tree) in parsed.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if node.end_lineno - node.lineno >= 60
+    ]
+    assert long == []
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_every_module_says_what_it_is_for(path):
-    text = path.read_text("utf-8")
-    assert not text.strip() or ast.get_docstring(ast.parse(text)), "no module docstring"
+def test_every_module_says_what_it_is_for(parsed):
+    silent = [
+        path
+        for path, (text, tree) in parsed.items()
+        if text.strip() and not ast.get_docstring(tree)
+    ]
+    assert silent == []
