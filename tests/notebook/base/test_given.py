@@ -14,8 +14,8 @@ import pytest
 from seen import settled, text_of
 from waiting import wait_for
 
+import kbench
 from kbench import backend as K
-from kbench import plots
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.graph import variables
 from kbench.engine.runtime import config, profile
@@ -352,10 +352,10 @@ def test_a_widget_that_cannot_be_drawn_says_so_once(
 
 @pytest.mark.parametrize("what", ["known", "tensor", "name of a variable", "array", "placeholder"])
 def test_plots_take_symbols_and_names(what: str, names: Names) -> None:
-    assert plots.heatmap(OBJECTS[what](names)).axes
+    assert kbench.plots.heatmap(OBJECTS[what](names)).axes
     assert namespace_widget.CLOSED
 
 
 @pytest.mark.parametrize("what", ["K.function", "known", "functions", "name of a function"])
 def test_timelines_take_what_has_run(what: str, names: Names) -> None:
-    assert plots.timeline(OBJECTS[what](names)).axes
+    assert kbench.plots.timeline(OBJECTS[what](names)).axes

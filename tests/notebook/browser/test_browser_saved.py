@@ -9,7 +9,6 @@ import nbformat
 import pytest
 from browser_lab import Browser, until
 from browser_page import poor_contrast
-from nbconvert import HTMLExporter
 
 from kbench.workbench.lessons import lesson_files
 
@@ -141,6 +140,8 @@ def test_untrusted_and_without_a_kernel(browser: Browser, saved: Path, dark: boo
 
 
 def test_exported(browser: Browser, saved: Path, tmp_path: Path) -> None:
+    from nbconvert import HTMLExporter  # half a second, in each process that collects tests
+
     exporter = HTMLExporter(template_name="lab", embed_images=True)
     file = tmp_path / "exported.html"
     body, _ = exporter.from_notebook_node(nbformat.read(saved, as_version=4))
