@@ -15,9 +15,13 @@ import pytest
 from keras import backend as K
 from keras import layers, models
 from layer_table import BATCH, LayerRow
+from sampling import first_of_each
 
 ROWS = [*layer_table_core.ROWS, *layer_table_spatial.ROWS, *layer_table_recurrent.ROWS]
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
+first_of_each_layer = pytest.mark.parametrize(
+    "row", first_of_each(lambda row: row.name, ROWS), ids=str
+)
 pytestmark = pytest.mark.filterwarnings("ignore:The `(Highway|MaxoutDense)` layer is deprecated")
 
 # What others derive from; where every model starts; cuDNN's, which are refused.
@@ -54,9 +58,17 @@ def predicted(model: Any, inputs: list[np.ndarray]) -> list[np.ndarray]:
 PRECISIONS = {"float16": (1e-2, 4e-3), "float32": (2e-5, 2e-6)}
 
 
-@pytest.mark.parametrize("dtype", PRECISIONS)
 @every_row
-def test_values(row, dtype):
+def test_values(row):
+    check_values(row, "float32")
+
+
+@first_of_each_layer
+def test_values_in_float16(row):
+    check_values(row, "float16")
+
+
+def check_values(row: LayerRow, dtype: str) -> None:
     K.set_floatx(dtype)
     model, layer, weights = prepared(row)
     inputs = [one.astype(dtype).astype(one.dtype) for one in row.inputs()]
@@ -70,7 +82,7 @@ def test_values(row, dtype):
         np.testing.assert_allclose(one, other, rtol=relative, atol=absolute)
 
 
-@every_row
+@first_of_each_layer
 def test_gradients(row):
     """In float64: each gradient along a random direction against differences of the output."""
     K.set_floatx("float64")
@@ -130,17 +142,7 @@ def described(layer: Any) -> str:
     return json.dumps(layers.serialize(layer), default=plain)
 
 
-def first_of_each_layer() -> list[Any]:
-    """The rows as parameters; all but the first of a layer carry `slow`."""
-    seen: set[str] = set()
-    found = []
-    for row in ROWS:
-        found.append(pytest.param(row, marks=[pytest.mark.slow] if row.name in seen else []))
-        seen.add(row.name)
-    return found
-
-
-@pytest.mark.parametrize("row", first_of_each_layer(), ids=str)
+@first_of_each_layer
 def test_training_and_file(row, tmp_path):
     """A few steps lower the loss; the saved model predicts the same, bit for bit.
 
