@@ -3,8 +3,8 @@
 The cases come from another implementation; `golden/README.md` explains their form. The arrays of
 a case are given as variables, as constants, or fed to placeholders that know their rank alone.
 On the compiled tier KBENCH_LEAST gives even these small arrays to the kernels; as that compiles
-one for each expression and dtype, a plain run takes one case in 96, on placeholders alone. On NumPy
-it takes all of them on placeholders, and one of each function as a variable.
+one for each expression and dtype, a plain run takes one case in 192, on placeholders alone. On
+NumPy it takes all of them on placeholders, and one of each function as a variable.
 """
 
 from __future__ import annotations
@@ -262,7 +262,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_LEAST", "1")
 
 
-@pytest.mark.parametrize("case", every(96, CASES), ids=title)
+@pytest.mark.parametrize("case", every(192, CASES), ids=title)
 def test_compiled(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled(monkeypatch)
     check(case, "placeholder")

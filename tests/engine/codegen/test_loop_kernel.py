@@ -106,7 +106,7 @@ def test_integers_wrap_and_divide_like_numpy(dtype):
     compare_forms(rows, [x, y, small], equal)
 
 
-@pytest.mark.parametrize("dtype", every(5, ("bool", *INTEGERS, *FLOATS)))
+@pytest.mark.parametrize("dtype", every(8, ("float32", "bool", *INTEGERS, "float16", "float64")))
 def test_comparisons_and_logic(dtype):
     data = [values(dtype), values(dtype, seed=4)]
     if np.dtype(dtype).kind == "f":
@@ -116,7 +116,7 @@ def test_comparisons_and_logic(dtype):
     compare_forms([(expr, "bool") for expr in exprs], data, equal)
 
 
-@pytest.mark.parametrize("source", every(5, ("bool", *INTEGERS, *FLOATS)))
+@pytest.mark.parametrize("source", every(8, ("float32", "bool", *INTEGERS, "float16", "float64")))
 def test_casts(source):
     data = values(source)
     if np.dtype(source).kind == "f":
@@ -198,7 +198,7 @@ PATTERNS = [
 ]
 
 
-@pytest.mark.parametrize(("dims", "patterns"), PATTERNS)
+@pytest.mark.parametrize(("dims", "patterns"), every(2, PATTERNS))
 def test_broadcast_patterns(dims, patterns):
     random = np.random.default_rng(1)
     arrays = [

@@ -31,9 +31,11 @@ def every_size(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 # ------------------------------------------------------------------ values
 
+SIZES = every(2, [((19, 6, 5, 33),), ((5, 1, 3, 7),), ((1, 3, 2, 1),)])
+
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("sizes", [(1, 3, 2, 1), (5, 1, 3, 7), (19, 6, 5, 33)], ids=str)
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize("name", every(2, CELLS))
 def test_a_compiled_loop_equals_its_steps(
     name: str, sizes: tuple[int, int, int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
@@ -44,14 +46,17 @@ def test_a_compiled_loop_equals_its_steps(
     assert forms == ["scan", "scan"]
 
 
-@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("threads", every(2, [4, 1]))
 @pytest.mark.parametrize(
     "options",
-    [
-        {"masked": True},
-        {"masked": True, "zero_output_for_mask": True, "go_backwards": True},
-        {"go_backwards": True, "time_major": True},
-    ],
+    every(
+        3,
+        [
+            {"masked": True, "zero_output_for_mask": True, "go_backwards": True},
+            {"masked": True},
+            {"go_backwards": True, "time_major": True},
+        ],
+    ),
     ids=str,
 )
 @pytest.mark.parametrize("name", every(2, ["lstm", "gru"]))

@@ -201,8 +201,14 @@ def special_cases() -> list[Case]:
     return [case for case in chosen if REFERENCE.get(case.name, True) is not None]
 
 
-@pytest.mark.parametrize("tier", ["numpy", "fused"])
-@pytest.mark.parametrize("case", special_cases(), ids=lambda case: case.name)
+@pytest.mark.parametrize(
+    ("case", "tier"),
+    [
+        *((case, "numpy") for case in special_cases()),
+        *every(2, ((case, "fused") for case in special_cases())),
+    ],
+    ids=lambda one: getattr(one, "name", one),
+)
 def test_special_values(case: Case, tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait" if tier == "fused" else "off")
     array = np.tile(np.array(SPECIAL, dtype="float32"), 1 if tier == "numpy" else 2000)
@@ -265,7 +271,7 @@ def check_large(row: Row, dtype: str, shapes: Any, patch: pytest.MonkeyPatch, fo
         np.testing.assert_allclose(value, target, tolerance, tolerance)
 
 
-@pytest.mark.parametrize("row", every(2, FUSED), ids=str)
+@pytest.mark.parametrize("row", every(3, FUSED), ids=str)
 def test_fused_equals_unfused(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = row.options.get("dtype")  # a cast to the same dtype computes nothing
     usual = [one for one in ("float32",) if one in row.case.dtypes]
@@ -280,8 +286,10 @@ def test_fused_equals_unfused_for_every_dtype(row: Row, monkeypatch: pytest.Monk
         check_large(row, dtype, LARGE[len(row.shapes)], monkeypatch, "fused")
 
 
-@pytest.mark.parametrize("tier", ["off", "wait"])
-@pytest.mark.parametrize("row", FOLDS, ids=str)
+WAYS = [*((row, "off") for row in FOLDS), *every(3, ((row, "wait") for row in FOLDS))]
+
+
+@pytest.mark.parametrize(("row", "tier"), WAYS, ids=str)
 def test_large_reductions(row: Row, tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", tier)
     domain = (0.999, 1.001) if row.case.name == "prod" else (-3.0, 3.0)

@@ -64,7 +64,7 @@ AXES: list[tuple[tuple[int, ...], Any]] = [
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("dtype", every(3, ["float32", "float64", "float16"]))
-@pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
+@pytest.mark.parametrize(("shape", "axis"), every(2, AXES), ids=str)
 def test_sums_err_less_than_by_halves(tier: str, dtype: str, shape: Any, axis: Any) -> None:
     """float16 and float32 are rounded once; float64 not as often as there are halves."""
     unit = np.finfo(dtype).eps / 2
@@ -131,7 +131,7 @@ def test_variances_do_not_cancel_whatever_the_mean(tier: str, axis: Any) -> None
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("axis", [0, 1, None])
-@pytest.mark.parametrize("size", [1e-30, 1e-23, 1e19, 1e25, 3e37])
+@pytest.mark.parametrize("size", every(2, [1e-30, 1e-23, 1e19, 1e25, 3e37]))
 def test_deviations_are_finite_where_they_can_be(tier: str, axis: Any, size: float) -> None:
     x = (size * np.random.default_rng(0).uniform(-9, 9, (600, 30))).astype("float32")
     wide = x.astype("float64")
@@ -168,7 +168,7 @@ def test_running_totals_err_in_their_last_digit(tier: str, axis: int, name: str)
     np.testing.assert_allclose(value, exact, 7e-8)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", every(2, KINDS))
 @pytest.mark.parametrize(("shape", "axis"), every(2, [*AXES[:4], ((1_000_001,), 0)]), ids=str)
 def test_running_sums_of_doubles_keep_what_they_lose(kind: str, shape: Any, axis: int) -> None:
     """A few are added by themselves, so that errors do not grow with the length."""
@@ -223,7 +223,7 @@ def exact_product(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", every(3, ["float32", "float16", "float64"]))
-@pytest.mark.parametrize(("shape", "axis"), AXES, ids=str)
+@pytest.mark.parametrize(("shape", "axis"), every(2, AXES), ids=str)
 def test_no_product_overflows_on_the_way(dtype: str, shape: Any, axis: Any) -> None:
     """Not on NumPy, not in a loop and not along a row, where others fold the same values."""
     axes = axis if isinstance(axis, tuple) else (axis,)
@@ -245,7 +245,7 @@ def test_no_product_overflows_on_the_way(dtype: str, shape: Any, axis: Any) -> N
         np.testing.assert_allclose(one, other, 1e-3 if dtype == "float16" else 1e-7)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", every(2, ["float32", "float64"]))
 @pytest.mark.parametrize("axis", [0, 1])
 def test_products_of_special_numbers(dtype: str, axis: int) -> None:
     large, small = np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal
@@ -274,7 +274,7 @@ def test_products_of_special_numbers(dtype: str, axis: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", every(3, ["float32", "float16", "float64"]))
-@pytest.mark.parametrize(("shape", "axis"), AXES[:4], ids=str)
+@pytest.mark.parametrize(("shape", "axis"), every(2, AXES[:4]), ids=str)
 def test_no_running_product_overflows_on_the_way(dtype: str, shape: Any, axis: int) -> None:
     x = levelled(shape, (axis,), dtype)
     parts, powers = np.frexp(x.astype(np.longdouble))
