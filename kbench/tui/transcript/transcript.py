@@ -133,7 +133,7 @@ class Transcript(LineView):
         """All rows of all cells, an empty one after each; without a cell, how to begin."""
         return max(self._starts[-1] - 1, 0) if self.blocks else len(self._welcome())
 
-    def _welcome(self) -> list[Content]:
+    def _welcome(self) -> tuple[Content, ...]:
         lesson = cast("MainScreen", self.screen).choices.lesson
         return welcome.rows(cast("WorkbenchApp", self.app), self.text_width, lesson)
 

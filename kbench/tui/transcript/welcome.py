@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -24,11 +25,17 @@ LESSON = (
 )
 
 
-def rows(bench: WorkbenchApp, width: int, lesson: bool = False) -> list[Content]:
+def rows(bench: WorkbenchApp, width: int, lesson: bool = False) -> tuple[Content, ...]:
     """Lines for the empty transcript; a narrow one gets fewer words."""
+    return _rows(tuple(bench.key_word(ident) for ident, _ in WAYS), width, lesson)
+
+
+@functools.lru_cache(maxsize=8)
+def _rows(ways: tuple[str, ...], width: int, lesson: bool) -> tuple[Content, ...]:
+    """Kept, as each row that is drawn, and each question how many there are, asks for all."""
     if lesson:
         lines = [Content.styled(words, MUTED) for words in LESSON]
-        return [Content(" ") + row for line in lines for row in wrap(line, max(width - 1, 4))]
+        return tuple(Content(" ") + row for line in lines for row in wrap(line, max(width - 1, 4)))
     first = "Type Python and press Enter. K is the backend: K.dot, K.gradients, K.function ..."
     if len(first) > width - 1:
         first = "Type Python and press Enter. K is the backend."
@@ -36,8 +43,8 @@ def rows(bench: WorkbenchApp, width: int, lesson: bool = False) -> list[Content]
         first = "Type Python. K is the backend."
     parts: list[str | tuple[str, Style]] = []
     room = width - 1
-    for ident, words in WAYS:
-        text = f"{bench.key_word(ident)} {words}"
+    for key, (ident, words) in zip(ways, WAYS, strict=True):
+        text = f"{key} {words}"
         if len(text) > room:
             break
         parts += [clickable(text, f"screen.{keys.named(ident).action}", "$text-accent"), "   "]
@@ -46,4 +53,4 @@ def rows(bench: WorkbenchApp, width: int, lesson: bool = False) -> list[Content]
     lessons = "New here? Take a lesson; `kbench learn` in a shell does the same."
     if len(lessons) < width:
         lines.append(Content.styled(lessons, MUTED))
-    return [Content(" ") + row for line in lines for row in fold(line, max(width - 1, 4))]
+    return tuple(Content(" ") + row for line in lines for row in fold(line, max(width - 1, 4)))
