@@ -78,9 +78,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 def pytest_collection_finish() -> None:
-    """Have the garbage collector look no more through the 20,000 tests themselves."""
+    """Have the garbage collector look no more through the 20,000 tests themselves, and less often
+    through all that they make: it takes a tenth of a terminal test."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000, 20, 50)
 
 
 @pytest.fixture(autouse=True)
