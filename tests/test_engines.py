@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pexpect
 import pytest
+from sampling import every
 
 import kbench
 from kbench import backend as K
@@ -165,7 +166,7 @@ def test_another_module_gives_its_functions(run_python: Any, modules: Path) -> N
 ROOT = Path(__file__).resolve().parents[1]
 
 
-@pytest.mark.parametrize("name", ["tensorflow", "theano", "cntk", "jax"])
+@pytest.mark.parametrize("name", every(4, ["tensorflow", "theano", "cntk", "jax"]))
 def test_what_keras_writes_does_not_stop_the_import(
     run_python: Any, tmp_path: Path, name: str
 ) -> None:
@@ -193,7 +194,7 @@ def kbench_command(run_python: Any, *arguments: str, **env: str) -> Any:
     return run_python("-m", "kbench_launcher", *arguments, env=env)
 
 
-@pytest.mark.parametrize("arguments", [["-c", "1"], ["learn"], ["warmup"], ["-"]])
+@pytest.mark.parametrize("arguments", every(2, [["-c", "1"], ["learn"], ["warmup"], ["-"]]))
 def test_commands_say_it_in_one_line(run_python: Any, arguments: list[str]) -> None:
     done = kbench_command(run_python, *arguments, KERAS_BACKEND="cntk")
     assert (done.returncode, done.stdout) == (2, "")

@@ -158,7 +158,7 @@ RUNS = [
 
 @pytest.mark.parametrize(
     ("arguments", "stdin", "code", "out", "err"),
-    every(2, RUNS),
+    every(3, RUNS),
     ids=[" ".join(row[0])[:40] for row in RUNS],
 )
 def test_run(run_kbench, arguments, stdin, code, out, err):

@@ -135,7 +135,7 @@ def slopes_hold(model: Any, x: np.ndarray, generator: np.random.Generator) -> No
 
 
 @given(stacks)
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 def test_random_stacks(stack):
     agree(*stack)
 
@@ -203,7 +203,7 @@ spatial_stacks = st.tuples(
 
 
 @given(spatial_stacks)
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 def test_random_stacks_of_unknown_sizes(stack):
     open_agrees(*stack)
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from sampling import every
 
 from programs.draw import LARGE, Program, draw
 from programs.judge import judge
@@ -25,8 +26,9 @@ def _judged(seeds: range, compiled: bool) -> None:
     assert found.unfit * 50 < len(seeds)  # results of which rounding leaves too little to judge
 
 
-def test_programs() -> None:
-    _judged(range(15), compiled=False)
+@pytest.mark.parametrize("first, after", every(2, [(0, 8), (8, 15)]))
+def test_programs(first: int, after: int) -> None:
+    _judged(range(first, after), compiled=False)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ lead somewhere, and the commands that are named exist."""
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import inspect
 import re
@@ -102,6 +103,11 @@ def _found(name: str) -> list[Path]:
     return [path for place in places for path in place.glob(name.rstrip("/"))]
 
 
+@functools.cache
+def _words() -> set[str]:
+    return set(NAME.findall(_sources()))
+
+
 def _sources() -> str:
     """All that is written in the repository but its pages."""
     folders = ("kbench", "tests", "benchmarks", ".ci")
@@ -121,7 +127,7 @@ def test_files_and_folders_on_pages_of_the_design_are_there(page):
 @pytest.mark.parametrize("page", [*DESIGN, "CONTRIBUTING.md"])
 def test_names_on_pages_of_the_design_are_in_the_sources(page):
     """Those beside a file are in that file: `name` (`file.py`), `name` of `file.py` and so on."""
-    words = set(NAME.findall(_sources()))
+    words = _words()
     named = {name.removesuffix("()") for name in re.findall(CODE, _prose(page))} - ASIDE
     single = {name for name in named if NAME.fullmatch(name) and not WRITTEN.fullmatch(name)}
     assert sorted(single - words) == []

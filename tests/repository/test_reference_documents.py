@@ -22,6 +22,7 @@ import pexpect
 import pytest
 from reference_documents import DOCUMENTS, Cell, cells
 from run_book import run_book
+from sampling import every
 
 from kbench.engine.core import errors as engine_errors
 from kbench.workbench.history import journal
@@ -78,7 +79,7 @@ def test_as_a_script(document: str, home: Path) -> None:
     assert set(confirmed.values()) == {"True"}, confirmed
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize("document", every(3, DOCUMENTS))
 def test_as_a_notebook(document: str, home: Path) -> None:
     book = notebook(cells(document))
     run_book(book, home)

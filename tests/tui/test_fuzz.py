@@ -156,7 +156,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("size", "options", "actions"),
-    every(2, [row[1:] for row in SEQUENCES]),
+    every(4, [row[1:] for row in SEQUENCES]),
     ids=[row[0] for row in SEQUENCES],
 )
 async def test_what_once_failed(

@@ -39,7 +39,7 @@ CASES: list[tuple[str, Any, Any]] = [
 @pytest.mark.parametrize("mode", ["off", "wait"])
 @pytest.mark.parametrize("dtype", every(2, ["float32", "float64"]))
 @pytest.mark.parametrize("kind", arrays())
-@pytest.mark.parametrize(("name", "axis", "options"), CASES, ids=str)
+@pytest.mark.parametrize(("name", "axis", "options"), every(2, CASES), ids=str)
 def test_values(
     name: str, axis: Any, options: Any, kind: str, dtype: str, mode: str, monkeypatch: Any
 ) -> None:

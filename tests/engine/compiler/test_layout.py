@@ -97,7 +97,7 @@ def turned(run: Any) -> int:
 
 
 COMPILED = ("max pooling", "norm", "residual", "joined")  # each has kernels of its own to compile
-WAYS = [*((name, "off") for name in NETWORKS), *every(2, ((name, "wait") for name in COMPILED))]
+WAYS = [*((name, "off") for name in NETWORKS), *every(4, ((name, "wait") for name in COMPILED))]
 
 
 @pytest.mark.parametrize(("name", "jit"), WAYS)

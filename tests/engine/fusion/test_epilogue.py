@@ -66,7 +66,7 @@ def operands(rows: tuple[int, ...], depth: int, columns: int, dtype: str) -> lis
 
 
 @pytest.mark.parametrize("dtype", every(2, ["float32", "float64", "float16"]))
-@pytest.mark.parametrize("build", LAYERS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("build", every(2, LAYERS), ids=lambda one: one.__name__)
 def test_layers(build: Build, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
     arrays = operands((37,), 29, 43, dtype)
     wanted, _ = values(build, arrays, "off", monkeypatch)

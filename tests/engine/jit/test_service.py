@@ -257,6 +257,7 @@ def test_without_processes_the_process_itself_compiles(tmp_path):
     assert run_script(tmp_path, "wait", after, HERE)[0] == ["True", "True"]
 
 
+@pytest.mark.slow
 def test_a_host_that_is_not_python_is_not_started_again(tmp_path):
     before = "import sys; sys.executable = '/usr/bin/false'\n"
     after = "print(kernel is not None, 'numba' in sys.modules)"

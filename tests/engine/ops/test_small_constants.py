@@ -48,7 +48,7 @@ SIZES = {"off": (6, 4), "wait": (500, 60)}
 
 @pytest.mark.parametrize(
     ("name", "tier"),
-    [*((name, "off") for name in FUNCTIONS), *every(3, ((name, "wait") for name in FUNCTIONS))],
+    [*((name, "off") for name in FUNCTIONS), *every(6, ((name, "wait") for name in FUNCTIONS))],
 )
 def test_halves_are_as_good_as_singles(
     name: str, tier: str, monkeypatch: pytest.MonkeyPatch

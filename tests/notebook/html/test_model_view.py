@@ -55,7 +55,7 @@ def test_a_layer_shows_its_weights_at_once() -> None:
     assert "<details open>" in markup and "moving_mean" in words(layer)
 
 
-@pytest.mark.parametrize("count", [1, 40, 400])
+@pytest.mark.parametrize("count", [1, 40, pytest.param(400, marks=pytest.mark.slow)])
 def test_a_deep_model_is_cut_and_says_so(count: int) -> None:
     text = words(keras_loaded.deep(count))
     assert ("the first" in text) == (count > 20)

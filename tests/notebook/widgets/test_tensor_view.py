@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 from PIL import Image
+from sampling import every
 from waiting import wait_for
 
 from kbench import backend as K
@@ -301,7 +302,9 @@ ENDS = [0.001, 0.0012, 0.0037, 0.0089, 0.0102, 0.02, 0.0375, 0.1, 0.15, 0.9, 7.5
         1234.5, 9876.5, 12345.6, 1e6, 1e8 + 1.5, 3e-300, 1e308]  # fmt: skip
 
 
-@pytest.mark.parametrize("low, high", [(-one, one) for one in ENDS] + [(-one, 0) for one in ENDS])
+@pytest.mark.parametrize(
+    "low, high", every(4, [(-one, other) for one in ENDS for other in (one, 0)])
+)
 def test_numbers_at_the_scale_are_not_cut(low: float, high: float) -> None:
     shown = colours(SlicePainter().heat(np.array([[low, high]]), ("", "")))
     assert (shown[:, -2:] == 255).all() and (shown[:2] == 255).all()

@@ -10,6 +10,7 @@ import pytest
 from bench_screen import at_each_size, bench, settle, submit, text_of, until
 from fake_session import FakeSession
 from learner import enter, silent, taught
+from sampling import every
 from textual import events
 
 from kbench.engine.runtime import config
@@ -27,7 +28,7 @@ def codes(session: FakeSession) -> list[str]:
     return [one.code for one in session.cells.values()]
 
 
-@pytest.mark.parametrize("way", ["escape", "pane", "click"])
+@pytest.mark.parametrize("way", every(3, ["escape", "pane", "click"]))
 async def test_a_line_typed_in_the_transcript_is_the_line_that_runs(way: str) -> None:
     async with bench((120, 40)) as (app, pilot, session):
         await submit(pilot, "first = 1")

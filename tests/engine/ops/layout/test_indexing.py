@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sampling import every
 
 from kbench import backend as K
 
@@ -254,8 +255,10 @@ ENTRIES = {  # one entry of a vector, as a tensor of rank 0
 }
 
 
-@pytest.mark.parametrize("mode", ["off", "wait"])
-@pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [*((name, "off") for name in ENTRIES), *every(3, ((name, "wait") for name in ENTRIES))],
+)
 def test_one_entry_joins_a_compiled_loop(
     name: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

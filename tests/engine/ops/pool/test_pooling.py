@@ -332,7 +332,7 @@ def test_bilinear_keeps_edges_and_constants_exactly() -> None:
     assert np.isinf(larger[0, 0, 0]).all() and not np.isnan(larger).any()
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("dtype", every(3, ["float32", "float16", "float64"]))
 @pytest.mark.parametrize("factor", [2, 3, 4, 7])
 def test_kernels_of_interpolation(factor: int, dtype: str) -> None:
     random = np.random.default_rng(factor)
@@ -367,7 +367,7 @@ def test_huge_windows_strides_and_factors_end_soon(
         assert K.eval(K.gradients(K.sum(larger), [none])[0]).shape == (1, 0, 3, 1)
 
 
-@pytest.mark.parametrize("dtype", list(TOLERANCE))
+@pytest.mark.parametrize("dtype", every(3, ["float32", "float16", "float64"]))
 @pytest.mark.parametrize("past", [0, 1 << 40])
 def test_windows_whose_lanes_are_channels(
     dtype: str, past: int, monkeypatch: pytest.MonkeyPatch
