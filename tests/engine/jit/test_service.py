@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ __all__ = ["compiled_at_once"]
 
 from kbench.engine.codegen.loop_kernel import request
 from kbench.engine.codegen.loop_program import Input, loop_nest, loop_value
-from kbench.engine.jit import compiler_process
+from kbench.engine.jit import compiler_process, disk_cache
 from kbench.engine.jit import service as jit_service
 from kbench.engine.jit.service import stats
 from kbench.engine.kernels import registry
@@ -145,6 +146,17 @@ def run_script(folder, mode, after="", before=""):
     return done.stdout.split(), done.stderr
 
 
+@pytest.fixture
+def with_driver(tmp_path):
+    """A cache with the driver, which takes a second to compile, and no kernel."""
+    jit_service.service.prefetch()
+    assert jit_service.service.wait_idle(120)
+    (tmp_path / "kernels").mkdir(mode=0o700)
+    for path in disk_cache.folder().glob("driver-*"):
+        shutil.copy(path, tmp_path / "kernels")
+    return tmp_path
+
+
 COUNTS = "s = stats(); print(s.compiled, s.cache_hits, len(s.failures))"
 
 
@@ -161,13 +173,13 @@ def test_a_cache_that_cannot_be_written_gives_one_warning(tmp_path):
     assert errors.count("RuntimeWarning") == 1 and "cannot be written" in errors
 
 
-def test_off_loads_no_compiler_and_auto_does_not_wait(tmp_path):
+def test_off_loads_no_compiler_and_auto_does_not_wait(with_driver):
     after = "import sys; print(kernel, 'numba' in sys.modules)"
-    assert run_script(tmp_path, "off", after)[0] == ["None", "False"]
+    assert run_script(with_driver, "off", after)[0] == ["None", "False"]
     after = "print(kernel); wait_idle(); print(request(program) is not None)"
-    assert run_script(tmp_path, "auto", after)[0] == ["None", "True"]
+    assert run_script(with_driver, "auto", after)[0] == ["None", "True"]
     after = "import sys; print(kernel is not None, {'numba', 'llvmlite'} & set(sys.modules))"
-    assert run_script(tmp_path, "auto", after)[0] == ["True", "set()"]
+    assert run_script(with_driver, "auto", after)[0] == ["True", "set()"]
 
 
 def test_no_source_needs_numba_to_be_written(tmp_path):
@@ -189,7 +201,7 @@ def test_importing_kernels_loads_no_numba():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
-def test_a_forked_child_computes_on_its_own(tmp_path):
+def test_a_forked_child_computes_on_its_own(with_driver):
     after = """
 import os
 child = os.fork()
@@ -201,7 +213,7 @@ if child == 0:
 print(os.waitpid(child, 0)[1])
 """
     before = "import warnings; warnings.simplefilter('ignore', DeprecationWarning)\n"
-    assert run_script(tmp_path, "wait", after, before)[0] == ["0"]
+    assert run_script(with_driver, "wait", after, before)[0] == ["0"]
 
 
 def test_a_failed_compile_is_remembered():
@@ -252,16 +264,16 @@ subprocess.Popen = refused
 """
 
 
-def test_without_processes_the_process_itself_compiles(tmp_path):
+def test_without_processes_the_process_itself_compiles(with_driver):
     after = "import sys; print(kernel is not None, 'numba' in sys.modules)"
-    assert run_script(tmp_path, "wait", after, HERE)[0] == ["True", "True"]
+    assert run_script(with_driver, "wait", after, HERE)[0] == ["True", "True"]
 
 
 @pytest.mark.slow
-def test_a_host_that_is_not_python_is_not_started_again(tmp_path):
+def test_a_host_that_is_not_python_is_not_started_again(with_driver):
     before = "import sys; sys.executable = '/usr/bin/false'\n"
     after = "print(kernel is not None, 'numba' in sys.modules)"
-    assert run_script(tmp_path, "wait", after, before)[0] == ["True", "True"]
+    assert run_script(with_driver, "wait", after, before)[0] == ["True", "True"]
 
 
 @pytest.mark.slow
@@ -286,12 +298,12 @@ def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, st
     assert ("has ended" in job.reason) == (state == "failed")
 
 
-def test_a_source_without_kernels_fails(tmp_path):
+def test_a_source_without_kernels_fails(with_driver):
     after = """
 from kbench.engine.jit.service import service
 print(service.submit("nothing", lambda: "x = 1").reason)
 """
-    assert run_script(tmp_path, "wait", after)[0][-3:] == ["defines", "no", "kernel"]
+    assert run_script(with_driver, "wait", after)[0][-3:] == ["defines", "no", "kernel"]
 
 
 @pytest.mark.slow
