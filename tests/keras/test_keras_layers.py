@@ -15,7 +15,7 @@ import pytest
 from keras import backend as K
 from keras import layers, models
 from layer_table import BATCH, LayerRow
-from sampling import first_of_each
+from sampling import every, first_of_each
 
 ROWS = [*layer_table_core.ROWS, *layer_table_spatial.ROWS, *layer_table_recurrent.ROWS]
 every_row = pytest.mark.parametrize("row", ROWS, ids=str)
@@ -82,9 +82,11 @@ def check_values(row: LayerRow, dtype: str) -> None:
         np.testing.assert_allclose(one, other, rtol=relative, atol=absolute)
 
 
+@pytest.mark.parametrize("tier", every(2, ["off", "wait"]))
 @first_of_each_layer
-def test_gradients(row):
+def test_gradients(row, tier, monkeypatch):
     """In float64: each gradient along a random direction against differences of the output."""
+    monkeypatch.setenv("KBENCH_JIT", tier)
     K.set_floatx("float64")
     model, layer, weights = prepared(row)
     inputs, numbers, trained = row.inputs(), row.generator(), layer.trainable_weights

@@ -21,6 +21,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A shell of its own, with the extension loaded."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path))
     monkeypatch.setenv("KBENCH_STATE_DIR", str(tmp_path))
+    monkeypatch.setenv("KBENCH_JIT", "off")
     InteractiveShell.clear_instance()
     made = InteractiveShell.instance(colors="nocolor")
     made.history_manager.enabled = False

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sampling import every
 
 import kbench as K
 from kbench.engine.intrinsics import philox
@@ -62,6 +63,17 @@ CONTINUOUS: list[tuple[str, Draw, Law]] = [
 ]
 
 
+# The same numbers on every tier: see tests/engine/kernels/random/test_fill.py.
+on_tiers = pytest.mark.parametrize("tier", every(2, ["off", "wait"]))
+
+
+@pytest.fixture
+def on_tier(tier: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_JIT", tier)
+
+
+@on_tiers
+@pytest.mark.usefixtures("on_tier")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("name", "draw", "of"), CONTINUOUS, ids=[row[0] for row in CONTINUOUS])
 def test_law(name: str, draw: Draw, of: Law, dtype: str, stats: Any) -> None:
@@ -82,6 +94,8 @@ def test_law(name: str, draw: Draw, of: Law, dtype: str, stats: Any) -> None:
         assert abs(np.corrcoef(y[:-lag], y[lag:])[0, 1]) < 5 / DRAWS**0.5
 
 
+@on_tiers
+@pytest.mark.usefixtures("on_tier")
 @pytest.mark.parametrize(
     ("minval", "maxval", "dtype"),
     [(0, 6, "int32"), (-3, 4, "int8"), (250, 256, "uint8"), (10, 11, "int64")],
@@ -96,6 +110,8 @@ def test_integers(minval: int, maxval: int, dtype: str, stats: Any) -> None:
         assert stats.chisquare(counts).pvalue > 1e-3
 
 
+@on_tiers
+@pytest.mark.usefixtures("on_tier")
 @pytest.mark.parametrize(
     ("minval", "maxval", "dtype"),
     [(-(2**63), 2**63, "int64"), (0, 3 * 2**62, "uint64"), (-5, 2**40, "int64")],
