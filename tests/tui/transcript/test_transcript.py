@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from bench_screen import bench, settle, submit, text_of
+from bench_screen import bench, settle, submit, text_of, until
 from textual.geometry import Region
 
 from kbench.tui.session.status import pace_words
@@ -114,8 +114,8 @@ async def test_the_pace_of_a_loop_is_in_the_status_line() -> None:
         await submit(pilot, "forever")
         data = {"calls": 9, "rate": 42.0, "loops": [["epoch", 2, 10]], "left": 80.0}
         session._published({"push": "pace", "data": data})
-        await settle(pilot)
-        assert "epoch 3 of 10, 42 calls/s, 1:20 left" in text_of(app).split("\n")[0]
+        words = "epoch 3 of 10, 42 calls/s, 1:20 left"  # at the next tick of the clock beside it
+        assert words in (await until(app, pilot, words)).split("\n")[0]
         session.interrupt()
         await settle(pilot)
         assert "epoch" not in text_of(app).split("\n")[0]
