@@ -23,8 +23,8 @@ Most operations have one kernel and their NumPy form, which runs until the kerne
 arrays are small, and as the reference of tests. Some have several forms. Each of them stays as long
 as it pays on a workload that it is there for. `kbench bench --forms` measures that: it leaves one
 form out, in a process of its own, and has the same workload run in the next best form, in turns
-with kbench as it is. A figure of 2 says that the workload takes twice the time without the form, and 1
-that the form gains nothing.
+with kbench as it is. A figure of 2 says that the workload takes twice the time without the form,
+and 1 that the form gains nothing.
 
 Softmax and logsumexp, for instance, are row programs along the last axes, with whatever else is
 computed of the rows; over other axes they are folds and fused loops; within a loop they are part of
