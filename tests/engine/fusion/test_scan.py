@@ -134,6 +134,33 @@ def test_special_values_stay_in_their_rows(value: float, monkeypatch: pytest.Mon
     assert np.isfinite(compiled[1][:3]).all() and np.isfinite(compiled[1][4:]).all()
 
 
+WHOLES: dict[str, Any] = {
+    "joined alone": (lambda h: K.concatenate([h]), ["scan", "scan"]),
+    "part of two": (lambda h: K.concatenate([h, h])[:, 5:11], ["scan", "scan"]),
+    "all rows": (lambda h: h[:, :], ["scan", "scan"]),
+    "halves": (lambda h: K.concatenate([h[:, :2], h[:, 2:]]), ["scan", "scan"]),
+    "joined alone by rows": (lambda h: K.concatenate([h], axis=0), ["loop", "scan"]),
+    "halves by rows": (lambda h: K.concatenate([h[:1], h[1:]], axis=0), ["loop", "loop"]),
+}
+
+
+@pytest.mark.parametrize("name", every(3, WHOLES))
+def test_parts_of_a_state_that_are_all_of_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joining what stands alone, or its parts, and taking all of it, forwards and back."""
+    build, wanted = WHOLES[name]
+    x, u = K.placeholder((4, 5, 6)), weight(6, 6)
+
+    def step(entry: Any, states: Any) -> Any:
+        h = K.tanh(K.dot(entry, u) + build(states[0]))
+        return h, [h]
+
+    _, outputs, _ = K.rnn(step, x, [x[:, 0]])
+    results = [outputs, *K.gradients(K.sum(outputs * outputs), [x, u])]
+    plain, compiled, forms = both(monkeypatch, [x], results, [random(4, 5, 6)])
+    same(plain, compiled)
+    assert forms == wanted
+
+
 # ------------------------------------------------------------------ folds and maps
 
 
