@@ -299,13 +299,19 @@ def loop_nest(
     return LoopProgram(tuple(inputs), (*values, folded), (*outputs, last))
 
 
+_NEST_ITEMS = ("width", "blocks", "rows", "pieces")
+_ROW_ITEMS = ("many", "rows", "pieces", "width", "blocks")
+
+
 def field_names(program: LoopProgram) -> list[str]:
-    """The integers of a kernel's parameter block, in order."""
+    """The integers of a kernel's parameter block, in order: where results and inputs lie, the loop
+    dims, how work is cut into items, and strides."""
+    nest = program.schedule is Schedule.NEST
     names = [f"y{n}" for n in range(len(program.outputs))]
-    names += _nest_fields(program) if program.schedule is Schedule.NEST else _row_fields(program)
+    names += _nest_fields(program) if nest else _down_fields(program)
     names += [f"x{n}" for n in range(len(program.inputs))]
     names += [f"n{d}" for d in range(program.rank)]
-    names += ["width", "blocks", "rows", "pieces"]
+    names += _NEST_ITEMS if nest else _ROW_ITEMS
     for number, pattern in enumerate(program.patterns):
         names += [f"s{number}_{d}" for d in range(program.rank - 1) if pattern[d]]
     return names
@@ -318,11 +324,11 @@ def _nest_fields(program: LoopProgram) -> list[str]:
     return names + (["streamed"] if program.may_stream else [])
 
 
-def _row_fields(program: LoopProgram) -> list[str]:
-    """Where the sums of each fold down go, of a variance squares and means too; and all rows."""
+def _down_fields(program: LoopProgram) -> list[str]:
+    """Where the sums of each fold down go, and of a variance squares and means too."""
     names = []
     for number in program.final_folds:
         variance = program.kind_of(number) == "var"
         kinds = ("partials", "squares", "means") if variance else ("partials",)
         names += [f"{kind}{number}" for kind in kinds]
-    return [*names, "many"]
+    return names
