@@ -115,6 +115,11 @@ class Service:
                 self._wait_for(job)
         return job
 
+    def find(self, name: str, text: Callable[[], str]) -> Job | None:
+        """The job of that name once its kernel can run, None until then, and when it never can."""
+        job = self.submit(name, text)
+        return job if job is not None and job.state == "ready" else None
+
     def prefetch(self) -> None:
         """Have the driver ready; called by UIs as they start."""
         if config.jit_mode() != "off":

@@ -18,7 +18,7 @@ from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.reduce import argreduce, cumulative, softmax
 from kbench.engine.runtime import cpu_caches
 
@@ -90,11 +90,6 @@ def find(name: str, dtype: str, view: str = "last") -> KernelCall | None:
         call: KernelCall | None = module.find(kind, dtype)
         return call
     raise ValueError(f"no library kernel {name!r}")
-
-
-def _ready(name: str, text: Callable[[], str]) -> Job | None:
-    job = service.submit(name, text)
-    return job if job is not None and job.state == "ready" else None
 
 
 def _expect(array: Array, dtype: str, size: int, writes: bool = False) -> Array:
@@ -180,7 +175,7 @@ def _variance(name: str, dtype: str, view: str) -> KernelCall | None:
 def _rows(name: str, dtype: str, view: str) -> KernelCall | None:
     if dtype not in FLOATS or view not in ("last", "all"):
         return None
-    job = _ready(f"{name}_{dtype}", lambda: softmax.source(name, dtype))
+    job = service.find(f"{name}_{dtype}", lambda: softmax.source(name, dtype))
     if job is None:
         return None
     again = name == "log_softmax" or dtype == "float16"
@@ -206,7 +201,7 @@ def _argfold(name: str, dtype: str, view: str) -> KernelCall | None:
     read = "uint8" if dtype == "bool" else dtype
     last = view in ("last", "all")
     side = "last" if last else "across"
-    job = _ready(f"{name}_{side}_{read}", lambda: argreduce.source(name, read, last))
+    job = service.find(f"{name}_{side}_{read}", lambda: argreduce.source(name, read, last))
     if job is None:
         return None
     kept_dtype = "float32" if read == "float16" else read
@@ -251,7 +246,7 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
         return None
     last = view in ("last", "all")
     side = "last" if last else "across"
-    job = _ready(f"{name}_{side}_{dtype}", lambda: cumulative.source(name, dtype, last))
+    job = service.find(f"{name}_{side}_{dtype}", lambda: cumulative.source(name, dtype, last))
     total = cumulative.total_dtype(dtype)
     blocks = statement(f"cast(a0, '{total}')", total)  # each block starts where a scan would be
     whole = Fold("sum" if name == "cumsum" else "prod", 1, 2)

@@ -19,9 +19,11 @@ from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.array_memory import are_same, can_write_to
 from kbench.engine.jit.launch import Launch
+from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import col2im, direct, direct_source
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles, compiled
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles
 from kbench.engine.kernels.conv.variants import Memory, Way, captured, perform
+from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
 
@@ -65,7 +67,7 @@ def find(way: str, dtype: str) -> Convolution | None:
     return finders[way](dtype, 2)
 
 
-def _tile_text(dtype: str) -> str:
+def tile_text(dtype: str) -> str:
     """The source of the tiles; their shape is chosen where it is compiled."""
     return kernel_file.specialized(direct_source.TILES, DTYPE=dtype)
 
@@ -80,32 +82,29 @@ def _pack_text(dtype: str) -> str:
     )
 
 
-_ready: dict[str, Tiles] = {}
-
-
-def find_tiles(dtype: str) -> Tiles | None:
-    """The tiles of float32 or float64, or None while they are not ready."""
-    if dtype in _ready:
-        return _ready[dtype]
-    texts = {
-        "tiles": lambda: _tile_text(dtype),
-        "gather": lambda: direct_source.filled(
+def _sources(dtype: str) -> Sources:
+    return {
+        "conv_tiles": lambda: tile_text(dtype),
+        "conv_gather": lambda: direct_source.filled(
             direct_source.GATHER, dtype, direct_source.GATHER_FIELDS
         ),
-        "pack": lambda: _pack_text(dtype),
-        "reduce": lambda: direct_source.filled(
+        "conv_pack": lambda: _pack_text(dtype),
+        "conv_reduce": lambda: direct_source.filled(
             direct_source.REDUCE, dtype, direct_source.REDUCE_FIELDS
         ),
     }
-    done = compiled("conv", dtype, texts)
-    if done is None:
-        return None
-    module = done["tiles"].loaded
-    _ready[dtype] = Tiles(
+
+
+def _tiles(dtype: str, jobs: dict[str, Job]) -> Tiles:
+    module = jobs["conv_tiles"].loaded
+    return Tiles(
         dtype, module.LANES, module.ROWS, int(module.wide.address), int(module.narrow.address),
-        done["pack"], done["gather"], done["reduce"],
+        jobs["conv_pack"], jobs["conv_gather"], jobs["conv_reduce"],
     )  # fmt: skip
-    return _ready[dtype]
+
+
+find_tiles = Family(_sources, _tiles).find
+"""The tiles of float32 or float64, or None while they are not ready."""
 
 
 def _found(dtype: str, rank: int, ways: MakeWays, *kinds: str) -> Convolution | None:

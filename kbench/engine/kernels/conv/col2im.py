@@ -23,11 +23,11 @@ from kbench.engine.kernels.conv.launch import (
     PRODUCTS_PER_ELEMENT,
     Run,
     Tiles,
-    compiled,
     made_run,
     starts,
 )
 from kbench.engine.kernels.conv.variants import Memory, Stage, Way
+from kbench.engine.kernels.family import Family, Sources
 
 MIN_ITEMS = 32
 """Items that keep any number of threads busy."""
@@ -43,22 +43,19 @@ class Loops:
     spread: Job
 
 
-_ready: dict[str, Loops] = {}
-
-
-def find_loops(dtype: str) -> Loops | None:
-    """The loops of float32 or float64, or None while they are not ready."""
-    if dtype in _ready:
-        return _ready[dtype]
-    texts = {
-        "add": lambda: kernel_file.specialized("kernels/conv/sources/add", DTYPE=dtype),
-        "spread": lambda: kernel_file.specialized(SPREAD, SIZE=np.dtype(dtype).itemsize),
+def _sources(dtype: str) -> Sources:
+    return {
+        "conv_add": lambda: kernel_file.specialized("kernels/conv/sources/add", DTYPE=dtype),
+        "conv_spread": lambda: kernel_file.specialized(SPREAD, SIZE=np.dtype(dtype).itemsize),
     }
-    done = compiled("conv", dtype, texts)
-    if done is None:
-        return None
-    _ready[dtype] = Loops(int(done["add"].loaded.add.address), done["spread"])
-    return _ready[dtype]
+
+
+def _loops(_dtype: str, jobs: dict[str, Job]) -> Loops:
+    return Loops(int(jobs["conv_add"].loaded.add.address), jobs["conv_spread"])
+
+
+find_loops = Family(_sources, _loops).find
+"""The loops of float32 or float64, or None while they are not ready."""
 
 
 def is_profitable(tiles: Tiles, out: Ints, kernel: Ints, geometry: Sequence[Sequence[int]]) -> bool:

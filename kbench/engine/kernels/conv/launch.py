@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Launch, drive, thread_count
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import Job
 from kbench.engine.runtime import threads
 
 MakeArray = Callable[[Ints, str], Array]
@@ -102,15 +102,6 @@ class Run:
         areas = Areas(self.areas, memory)
         params[len(addresses) : len(addresses) + 4] = areas.fields
         return params, areas
-
-
-def compiled(
-    family: str, dtype: str, texts: Mapping[str, Callable[[], str]]
-) -> dict[str, Job] | None:
-    """The jobs of a family's kernels by name, from their sources; None until all are ready."""
-    jobs = {name: service.submit(f"{family}_{name}_{dtype}", text) for name, text in texts.items()}
-    done = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
-    return done if len(done) == len(jobs) else None
 
 
 def made_run(

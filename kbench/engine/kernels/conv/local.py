@@ -14,9 +14,9 @@ import numpy as np
 from kbench.engine.core.types import Array, CancelCheck, Ints, KernelCall
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.service import Job
+from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv import api as conv
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, compiled, made_run
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, made_run
 
 FILTER_LANES = 16
 """Filters come in so many: the tile reads whole vectors of weights."""
@@ -35,10 +35,8 @@ def find(_kind: str, dtype: str) -> KernelCall | None:
     tiles = conv.find_tiles(dtype)
     size = np.dtype(dtype).itemsize
     text = functools.partial(kernel_file.specialized, SOURCE, SIZE=size)
-    done = compiled("local", dtype, {"run": text})
-    if tiles is None or done is None:
-        return None
-    return functools.partial(_call, tiles, done["run"])
+    job = service.find(f"local_run_{dtype}", text)
+    return None if tiles is None or job is None else functools.partial(_call, tiles, job)
 
 
 def _call(

@@ -30,8 +30,8 @@ def find(name: str, dtype: str) -> KernelCall | None:
     may skip the state before and minus infinity elsewhere. `out` is [rows], or of the shape of `x`;
     the call "slope" takes an array `cost` of [rows] more, for what it finds on its way.
     """
-    job = service.submit(f"ctc_{name}_{dtype}", lambda: source(name, dtype))
-    if job is None or job.state != "ready":
+    job = service.find(f"ctc_{name}_{dtype}", lambda: source(name, dtype))
+    if job is None:
         return None
 
     def call(

@@ -7,6 +7,7 @@ them between. `scatter_add.py` has the way back.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -14,18 +15,12 @@ from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
 MIN_BLOCK_BYTES = 64
 """Bytes of a row from which on it moves as one block."""
-
-
-def ready_job(name: str, text: str) -> Job | None:
-    """The job of a source, once it is compiled."""
-    job = service.submit(name, lambda: text)
-    return job if job is not None and job.state == "ready" else None
 
 
 def _bytes_of(*sizes: int) -> int:
@@ -73,7 +68,7 @@ def find_take(dtype: str, width: int) -> KernelCall | None:
     """
     size = width * np.dtype(dtype).itemsize
     word = _bytes_of(size)
-    job = ready_job(f"take_{word}", _source(word))
+    job = service.find(f"take_{word}", partial(_source, word))
     if job is None:
         return None
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.kernels.data.gather import checked_result, ready_job
+from kbench.engine.jit.service import service
+from kbench.engine.kernels.data.gather import checked_result
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 
 ELEMENT_SECONDS = 3e-10
@@ -32,7 +35,7 @@ def find(kind: str, dtype: str) -> KernelCall | None:
     `out` is [..., classes] and contiguous; an index that is no class gives a row of zeros.
     """
     size = np.dtype(dtype).itemsize
-    job = ready_job(f"one_hot_{8 * size}", source(8 * size))
+    job = service.find(f"one_hot_{8 * size}", partial(source, 8 * size))
     if job is None:
         return None
 

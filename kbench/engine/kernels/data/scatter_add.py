@@ -11,6 +11,7 @@ float32 is added up in float64.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from kbench.engine.kernels.data.gather import (
     checked_result,
     find_take,
     own_indices,
-    ready_job,
 )
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 from kbench.engine.runtime import threads
@@ -104,7 +104,7 @@ def find_add(dtype: str) -> KernelCall | None:
     """
     jobs: dict[str, Job] = {}
     for form, name in forms_of(dtype).items():
-        job = ready_job(name, source(form, dtype))
+        job = service.find(name, partial(source, form, dtype))
         if job is not None:
             jobs[form] = job
     if len(jobs) < len(forms_of(dtype)):

@@ -198,8 +198,7 @@ def _planned(
 
 
 def _job(form: str, width: int) -> Job | None:
-    job = service.submit(f"move_{form}_{width}", lambda: source(form, width))
-    return job if job is not None and job.state == "ready" else None
+    return service.find(f"move_{form}_{width}", lambda: source(form, width))
 
 
 def copy(target: Array, origin: Array, cancel_check: CancelCheck | None = None) -> None:

@@ -40,6 +40,7 @@ from kbench.engine.kernels.conv.variants import (
     cleared,
     go,
 )
+from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.runtime import config
 
 TILES, GATHER, REDUCE = (
@@ -87,31 +88,28 @@ def find(way: str, dtype: str) -> Convolution | None:
     return _found(dtype, {"forward": _forward, "to_input": _to_input, "to_kernel": _to_kernel}[way])
 
 
-_ready: dict[str, Loops] = {}
-
-
-def _loops(dtype: str) -> Loops | None:
-    if dtype in _ready:
-        return _ready[dtype]
+def _sources(dtype: str) -> Sources:
     size = np.dtype(dtype).itemsize
-    texts = {
-        "tiles": lambda: kernel_file.specialized(TILES, DTYPE=dtype),
-        "gather": lambda: kernel_file.specialized(GATHER, SIZE=size),
-        "reduce": lambda: kernel_file.specialized(REDUCE, SIZE=size),
+    return {
+        "depthwise_tiles": lambda: kernel_file.specialized(TILES, DTYPE=dtype),
+        "depthwise_gather": lambda: kernel_file.specialized(GATHER, SIZE=size),
+        "depthwise_reduce": lambda: kernel_file.specialized(REDUCE, SIZE=size),
     }
-    done = conv_drive.compiled("depthwise", dtype, texts)
-    if done is None:
-        return None
-    module = done["tiles"].loaded
-    pixels, products = int(module.pixels.address), int(module.products.address)
-    _ready[dtype] = Loops(dtype, pixels, products, done["gather"], done["reduce"])
-    return _ready[dtype]
+
+
+def _loops(dtype: str, jobs: dict[str, Job]) -> Loops:
+    tiles, gather, reduce = jobs.values()
+    pixels, products = int(tiles.loaded.pixels.address), int(tiles.loaded.products.address)
+    return Loops(dtype, pixels, products, gather, reduce)
+
+
+_find_loops = Family(_sources, _loops).find
 
 
 def _found(dtype: str, ways: MakeWays) -> Convolution | None:
     if dtype not in FLOATS or config.jit_mode() == "off":
         return None
-    loops = _loops("float32" if dtype == "float16" else dtype)
+    loops = _find_loops("float32" if dtype == "float16" else dtype)
     return None if loops is None else Convolution(dtype, loops.dtype, 2, 2, ways, loops)
 
 

@@ -25,6 +25,7 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import TILE_SECONDS, Launch, scratch, thread_count
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv import api as conv
+from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.gemm import source as sources
 from kbench.engine.kernels.gemm import tiling as gemm_plan
 from kbench.engine.kernels.gemm.tiling import Piece, ProductSizes, Tile, padded
@@ -58,28 +59,24 @@ class Compiled:
     run: Job
 
 
-_ready: dict[str, Compiled] = {}
-
-
-def find_compiled(dtype: str) -> Compiled | None:
-    """The kernels of float32 or float64, or None while they are not ready."""
-    if dtype in _ready:
-        return _ready[dtype]
-    texts = {
-        f"conv_tiles_{dtype}": lambda: conv._tile_text(dtype),
-        f"gemm_panel_{dtype}": lambda: sources.panel(dtype),
-        f"gemm_run_{dtype}": lambda: sources.run(dtype),
+def _sources(dtype: str) -> Sources:
+    return {
+        "conv_tiles": lambda: conv.tile_text(dtype),
+        "gemm_panel": lambda: sources.panel(dtype),
+        "gemm_run": lambda: sources.run(dtype),
     }
-    jobs = [service.submit(name, text) for name, text in texts.items()]
-    done = [job for job in jobs if job is not None and job.state == "ready"]
-    if len(done) < len(jobs):
-        return None
-    tiles, panel = done[0].loaded, done[1].loaded
-    _ready[dtype] = Compiled(
+
+
+def _compiled(dtype: str, jobs: dict[str, Job]) -> Compiled:
+    tiles, panel = jobs["conv_tiles"].loaded, jobs["gemm_panel"].loaded
+    return Compiled(
         dtype, Tile(tiles.LANES, tiles.ROWS, np.dtype(dtype).itemsize), int(tiles.wide.address),
-        int(tiles.narrow.address), int(panel.panel.address), done[2],
+        int(tiles.narrow.address), int(panel.panel.address), jobs["gemm_run"],
     )  # fmt: skip
-    return _ready[dtype]
+
+
+find_compiled = Family(_sources, _compiled).find
+"""The kernels of float32 or float64, or None while they are not ready."""
 
 
 def find(kind: str, dtype: str) -> Product | None:

@@ -15,10 +15,10 @@ from kbench.engine.kernels.conv.launch import (
     MIN_STREAMED_BYTES,
     PRODUCTS_PER_ELEMENT,
     Run,
-    compiled,
     made_run,
     starts,
 )
+from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.pool import channel_source
 
 NAMES = ("max", "average", "sum", "max_gradient", "spread")
@@ -43,26 +43,23 @@ class Loops:
     route: Job
 
 
-_ready: dict[str, Loops] = {}
-
-
-def find_loops(dtype: str) -> Loops | None:
-    """The loops of float32 or float64, or None while they are not ready."""
-    if dtype in _ready:
-        return _ready[dtype]
+def _sources(dtype: str) -> Sources:
     size = 4 if dtype == "float32" else 8
-    texts = {
-        "tiles": lambda: kernel_file.specialized(channel_source.TILES, DTYPE=dtype),
-        "gather": lambda: kernel_file.specialized(channel_source.GATHER, SIZE=size),
-        "route": lambda: kernel_file.specialized(channel_source.ROUTE, SIZE=size),
+    return {
+        "pool_tiles": lambda: kernel_file.specialized(channel_source.TILES, DTYPE=dtype),
+        "pool_gather": lambda: kernel_file.specialized(channel_source.GATHER, SIZE=size),
+        "pool_route": lambda: kernel_file.specialized(channel_source.ROUTE, SIZE=size),
     }
-    done = compiled("pool", dtype, texts)
-    if done is None:
-        return None
-    module = done["tiles"].loaded
-    tiles = {name: int(getattr(module, name).address) for name in channel_source.NAMES}
-    _ready[dtype] = Loops(tiles, done["gather"], done["route"])
-    return _ready[dtype]
+
+
+def _loops(_dtype: str, jobs: dict[str, Job]) -> Loops:
+    tiles, gather, route = jobs.values()
+    names = channel_source.NAMES
+    return Loops({name: int(getattr(tiles.loaded, name).address) for name in names}, gather, route)
+
+
+find_loops = Family(_sources, _loops).find
+"""The loops of float32 or float64, or None while they are not ready."""
 
 
 def is_profitable(name: str, dtype: str, axes: Sequence[Sequence[int]], inner: int) -> bool:

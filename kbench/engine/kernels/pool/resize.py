@@ -60,8 +60,8 @@ def find(name: str, dtype: str) -> KernelCall | None:
 
 
 def _find(name: str, dtype: str, outer: int, n: int, factor: int, inner: int) -> KernelCall | None:
-    job = service.submit(f"{name}_{dtype}", partial(source, name, dtype))
-    if job is None or job.state != "ready":
+    job = service.find(f"{name}_{dtype}", partial(source, name, dtype))
+    if job is None:
         return None
     centres = (np.arange(factor) + 0.5) / factor - 0.5
     weights = np.abs(centres).astype(computed(dtype))

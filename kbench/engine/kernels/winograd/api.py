@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -26,9 +27,10 @@ from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, compiled, made_run, starts
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, made_run, starts
 from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
 from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way
+from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import source as sources
 from kbench.engine.runtime import config
 
@@ -66,27 +68,24 @@ class Loops:
     weights: Job
 
 
-_ready: list[Loops] = []
-
-
-def find_loops() -> Loops | None:
-    """The compiled loops, or None while they are not ready."""
-    if _ready:
-        return _ready[0]
-    texts = {
-        "tiles": lambda: kernel_file.specialized(sources.TILES),
-        "gather": lambda: kernel_file.specialized(sources.GATHER, SIZE=4),
-        "reduce": lambda: kernel_file.specialized(sources.REDUCE, SIZE=4),
-        "weights": lambda: kernel_file.specialized(sources.WEIGHTS, SIZE=4),
+def _sources(_dtype: str) -> Sources:
+    return {
+        "winograd_tiles": lambda: kernel_file.specialized(sources.TILES),
+        "winograd_gather": lambda: kernel_file.specialized(sources.GATHER, SIZE=4),
+        "winograd_reduce": lambda: kernel_file.specialized(sources.REDUCE, SIZE=4),
+        "winograd_weights": lambda: kernel_file.specialized(sources.WEIGHTS, SIZE=4),
     }
-    done = compiled("winograd", "float32", texts)
-    if done is None:
-        return None
-    tiles = done.pop("tiles").loaded
-    _ready.append(
-        Loops({name: int(getattr(tiles, name).address) for name in sources.NAMES}, **done)
+
+
+def _loops(_dtype: str, jobs: dict[str, Job]) -> Loops:
+    tiles, *others = jobs.values()
+    return Loops(
+        {name: int(getattr(tiles.loaded, name).address) for name in sources.NAMES}, *others
     )
-    return _ready[0]
+
+
+find_loops = partial(Family(_sources, _loops).find, "float32")
+"""The compiled loops, or None while they are not ready."""
 
 
 def is_profitable(
