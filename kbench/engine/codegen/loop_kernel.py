@@ -17,12 +17,13 @@ import numpy as np
 
 from kbench.engine.codegen import loop_source
 from kbench.engine.codegen.arguments import Binding
+from kbench.engine.codegen.join_kernels import join, joined
 from kbench.engine.codegen.loop_program import Fold, Input, Program, Statement
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr.scalars import Cost
 from kbench.engine.jit.array_memory import are_same
-from kbench.engine.jit.launch import Launch, drive, join, joined, thread_count
+from kbench.engine.jit.launch import Launch, drive, thread_count
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config, threads
 

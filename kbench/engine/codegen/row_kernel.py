@@ -11,12 +11,13 @@ import numpy as np
 
 from kbench.engine.codegen import row_source
 from kbench.engine.codegen.arguments import Reader
+from kbench.engine.codegen.join_kernels import find, join, joined
 from kbench.engine.codegen.loop_kernel import Nest
 from kbench.engine.codegen.row_program import RowProgram, row_fields
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Launch, find, join, joined
+from kbench.engine.jit.launch import Launch
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kbench.engine.codegen import join_kernels
 from kbench.engine.codegen.loop_kernel import Kernel, request
 from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
 from kbench.engine.core.folds import exact_folds
@@ -38,7 +39,7 @@ FAMILIES = {  # family -> module, loaded on first need; its `find(kind, dtype)` 
     "conv": "kernels.conv.api",
     "depthwise": "kernels.depthwise.api",
     "gemm": "kernels.gemm.api",
-    "join": "jit.launch",
+    "join": "codegen.join_kernels",
     "local": "kernels.conv.local",
     "pool": "kernels.pool.api",
     "resize": "kernels.pool.resize",
@@ -334,7 +335,7 @@ def catalogue() -> list[tuple[str, str, str]]:
     entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
     convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
     entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]
-    joins = [f"join_{kind}" for kind in importlib.import_module("kbench.engine.jit.launch").KINDS]
+    joins = [f"join_{kind}" for kind in join_kernels.KINDS]
     products = ("gemm_product", "local_product", *joins)
     entries += [(name, dtype, "all") for name in products for dtype in FLOATS[1:]]
     pools = [f"pool_{kind}_{walk}" for kind in POOL_KINDS for walk in ("rows", "cells")]

@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kbench.engine.codegen.join_kernels import join, joined
 from kbench.engine.core.types import Array, CancelCheck, Ints
-from kbench.engine.jit.launch import Launch, join, joined, scratch
+from kbench.engine.jit.launch import Launch, scratch
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels import chosen_variant
 from kbench.engine.kernels.conv.launch import Run
