@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from kbench.engine.core.types import Array
+from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import describe_array
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Launch
+from kbench.engine.jit.launch import DEFAULT_PACER, Launch
 from kbench.engine.jit.service import service
 
 HEAD = '''"""Library kernel of kbench: what other kernels leave to do, element after element."""
@@ -124,7 +125,7 @@ def _launch_of(
         kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # and room for halves
         arrays = kept
     params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)
-    return Launch(address, params, out.size, kept=tuple(kept))
+    return Launch(address, params, out.size, 1, False, DEFAULT_PACER, kept=tuple(kept))
 
 
 def joined(parts: Array) -> Array:
@@ -138,6 +139,42 @@ def joined(parts: Array) -> Array:
         whole = whole[:half]
     found: Array = whole[0]
     return found
+
+
+class Joined(NamedTuple):
+    """Parts of a sum that become one; a `divisor` makes it a mean."""
+
+    out: Array
+    parts: Array
+    divisor: int = 0
+
+    def run(self, _cancel_check: CancelCheck | None) -> None:
+        """By NumPy, which takes all dtypes."""
+        with np.errstate(all="ignore"):
+            whole = joined(self.parts)
+            if self.divisor:
+                whole = whole / self.divisor
+            np.copyto(self.out, whole.reshape(self.out.shape), casting="unsafe")
+
+    def launch(self) -> Launch | None:
+        """By a kernel."""
+        return join(self.out, self.parts, self.divisor or 1)
+
+
+class Repeated(NamedTuple):
+    """A row, over and over."""
+
+    out: Array
+    row: Array
+
+    def run(self, _cancel_check: CancelCheck | None) -> None:
+        """By NumPy, which takes all dtypes."""
+        self.out.reshape(-1, self.row.size)[...] = self.row
+
+    def launch(self) -> Launch | None:
+        """By a kernel."""
+        write = find("repeat", self.row.dtype.name)
+        return None if write is None else write(self.out, self.row)
 
 
 def join(out: Array, parts: Array, divisor: int = 1) -> Launch | None:

@@ -6,20 +6,22 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from kbench.engine.codegen import row_source
 from kbench.engine.codegen.arguments import Reader
-from kbench.engine.codegen.join_kernels import find, join, joined
+from kbench.engine.codegen.join_kernels import Repeated, find, join, joined
 from kbench.engine.codegen.loop_kernel import Nest
 from kbench.engine.codegen.row_program import RowProgram, row_fields
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Launch
+from kbench.engine.jit.launch import Launch, Part, Prepared
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
 MAX_KEPT_COLUMNS = 4096
 """Columns of a row whose dear values one sweep keeps for the next, or that are folded down."""
@@ -29,6 +31,11 @@ MAX_PARTS = 64
 """Items of a program that folds down the columns: enough for any number of threads."""
 ITEM_COLUMNS = 1024
 """Columns of an item where rows are apart; a fold's few rows of them stay in the cache."""
+
+
+_FLOAT64 = np.dtype(np.float64)
+_Piece = tuple[Sequence[Array], Sequence[Array], tuple[int, ...]]
+"""Results, inputs and loop dims of one launch."""
 
 
 class RowBinding(Reader):
@@ -100,68 +107,84 @@ class RowKernel:
             cancel_check: called about every 20 ms; may raise to stop, which leaves `outs` half
                 written.
         """
+        workspace = Workspace()
+        parts, _pieces = self._parts(outs, ins, dims, workspace)
+        for part in parts:
+            part.run(cancel_check)
+        workspace.release()
+
+    def prepare(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: Sequence[int],
+        workspace: Workspace,
+    ) -> Prepared:
+        """The call of `run`, with memory for what it folds."""
+        parts, pieces = self._parts(outs, ins, dims, workspace)
+        lasts = not self.program.places and all(are_same(*piece) for piece in pieces)
+        if self._together(dims) > 1:  # inputs were seen as single rows
+            lasts = lasts and all(array.flags.c_contiguous for array in ins)
+        return Prepared(parts, self.form, kept=pieces, is_lasting=lasts)
+
+    def _parts(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], workspace: Workspace
+    ) -> tuple[list[Part], list[tuple[Sequence[Array], list[Array]]]]:
+        """What a call does; and for each launch its inputs, and what it reads in their place."""
         program = self.program
         self._check(outs, dims)
         for number in program.places:
             if not is_inside(ins[number], dims[-1]):
                 raise ValueError(f"{self.name} picks one of {dims[-1]} columns with a{number}")
         stored = outs[: len(program.outputs)]
-        if not program.across:
-            parts = [self._sweep(stored, ins, tuple(dims), cancel_check)]
-        else:
-            parts = self._joined(stored, ins, dims, cancel_check)
-        for place, number in enumerate(program.downs):
-            self._finish(outs[len(stored) + place], number, parts, math.prod(dims[:-1]))
+        many = self._together(dims)
+        parts: list[Part] = []
+        pieces: list[_Piece] = [(stored, ins, tuple(dims))]
+        if many > 1:
+            pieces = self._joined(stored, ins, dims, many, parts, workspace)
+        folded, read = [], []
+        for written, given, sizes in pieces:
+            binding = self._nest.bind(sizes)
+            stores, part = self._stores(written, binding, workspace)
+            params, alive = binding.parameters(stores, given)
+            parts.append(self._nest.launch(params, binding))
+            folded.append(part)
+            read.append((given, alive))
+        for place, number in enumerate(program.downs, len(stored)):
+            parts.append(_Down(self, outs[place], number, folded, math.prod(dims[:-1])))
+        return parts, read
 
-    def launches(
-        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
-    ) -> list[Launch] | None:
-        """What `run` launches, None where it does more; `ins` are read as they lie then."""
-        program = self.program
-        self._check(outs, dims)
-        if program.places:
-            return None
-        many, rows = self._together(dims), math.prod(dims[:-1])
-        arranged = self._repeated(ins, many) if rows % many == 0 else None
-        if arranged is None:
-            return None
-        made, given = arranged
-        sizes = tuple(dims) if many == 1 else (rows // many, dims[-1] * many)
-        binding = self._nest.bind(sizes)
-        stores, part = self._stores(outs[: len(program.outputs)], binding)
-        params, alive = binding.parameters(stores, given)
-        if not are_same(alive, given):
-            return None
-        folded = [*part.sums.values(), *part.squares.values(), *part.means.values()]
-        last = [
-            self._last(outs[len(program.outputs) + place], number, part, rows)
-            for place, number in enumerate(program.downs)
-        ]
-        found = [*made, self._nest.call(params, binding, *folded), *last]
-        launches = [launch for launch in found if launch is not None]
-        return launches if len(launches) == len(found) else None
+    def _joined(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: Sequence[int],
+        many: int,
+        parts: list[Part],
+        workspace: Workspace,
+    ) -> list[_Piece]:
+        """Where rows are apart, short ones are joined; what is left over is a second launch.
 
-    def _repeated(self, ins: Sequence[Array], many: int) -> tuple[list[Launch], list[Array]] | None:
-        """The launches that make the inputs of joined rows, and these inputs."""
-        if many == 1:
-            return [], list(ins)
-        launches: list[Launch] = []
-        given = []
-        for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
-            if not (row_wise or column_wise):
+        Inputs of one row are repeated by `parts`.
+        """
+        rows, columns = math.prod(dims[:-1]), dims[-1]
+        head = rows // many * many
+        pieces: list[_Piece] = []
+        for first, last, side in ((0, head, many), (head, rows, 1)):
+            if first == last:
+                continue
+            window = slice(first * columns, last * columns)
+            given = []
+            for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
+                if row_wise or column_wise:
+                    array = array.reshape(-1)[window] if row_wise else array.reshape(-1)
+                if column_wise and not row_wise and side > 1:
+                    row, array = array, workspace.array((side * array.size,), array.dtype)
+                    parts.append(Repeated(array, row))
                 given.append(array)
-                continue
-            if not array.flags.c_contiguous:
-                return None
-            if row_wise:
-                given.append(array.reshape(-1))
-                continue
-            write = find("repeat", array.dtype.name)
-            if write is None:
-                return None
-            given.append(np.empty(many * array.size, array.dtype))
-            launches.append(write(given[-1], array))
-        return launches, given
+            written = [out.reshape(-1)[window] for out in outs]
+            pieces.append((written, given, ((last - first) // side, columns * side)))
+        return pieces
 
     def _last(self, out: Array, number: int, part: _Part, rows: int) -> Launch | None:
         """The call that does what `_finish` does."""
@@ -202,61 +225,20 @@ class RowKernel:
             return 1
         return min(max(1, ITEM_COLUMNS // dims[-1]), math.prod(dims[:-1]))
 
-    def _joined(
-        self,
-        outs: Sequence[Array],
-        ins: Sequence[Array],
-        dims: Sequence[int],
-        cancel_check: CancelCheck | None,
-    ) -> list[_Part]:
-        """Where rows are apart, short ones are joined; what is left over is a second sweep."""
-        rows, columns = math.prod(dims[:-1]), dims[-1]
-        many = self._together(dims)
-        if many == 1:
-            return [self._sweep(outs, ins, tuple(dims), cancel_check)]
-        head = rows // many * many
-        parts = []
-        for first, last, side in ((0, head, many), (head, rows, 1)):
-            if first == last:
-                continue
-            window = slice(first * columns, last * columns)
-            given = []
-            for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
-                if row_wise:
-                    given.append(array.reshape(-1)[window])
-                else:
-                    given.append(np.tile(array.reshape(-1), side) if column_wise else array)
-            written = [out.reshape(-1)[window] for out in outs]
-            sizes = ((last - first) // side, columns * side)
-            parts.append(self._sweep(written, given, sizes, cancel_check))
-        return parts
-
-    def _sweep(
-        self,
-        outs: Sequence[Array],
-        ins: Sequence[Array],
-        dims: tuple[int, ...],
-        cancel_check: CancelCheck | None,
-    ) -> _Part:
-        """One call of the kernel; gives what it folded, for each item and column."""
-        binding = self._nest.bind(dims)
-        stores, part = self._stores(outs, binding)
-        params, _alive = binding.parameters(stores, ins)
-        self._nest.drive(params, binding, cancel_check)
-        return part
-
-    def _stores(self, outs: Sequence[Array], binding: RowBinding) -> tuple[list[Array], _Part]:
+    def _stores(
+        self, outs: Sequence[Array], binding: RowBinding, workspace: Workspace
+    ) -> tuple[list[Array], _Part]:
         """All that a call writes to: its results, and what it folds down the columns."""
         program = self.program
         stores, part = list(outs), _Part(binding.counts)
         for number in program.downs:
             twin = program.twin(number)
             shape = (binding.parts, binding.columns)
-            totals = np.empty(shape) if twin is None else None
-            part.sums[number] = totals if totals is not None else np.empty(0)
+            part.sums[number] = workspace.array(shape if twin is None else (0,), _FLOAT64)
             stores.append(part.sums[number])
             if program.nodes[number].down == "var":
-                part.squares[number], part.means[number] = np.empty(shape), np.empty(shape)
+                part.squares[number] = workspace.array(shape, _FLOAT64)
+                part.means[number] = workspace.array(shape, _FLOAT64)
                 stores += [part.squares[number], part.means[number]]
         for number in program.downs:
             twin = program.twin(number)
@@ -274,6 +256,26 @@ class RowKernel:
                 total = joined(np.concatenate(sums) if len(sums) > 1 else sums[0])
                 total = total / rows if self.program.nodes[number].down == "mean" else total
             np.copyto(out, total.reshape(out.shape), casting="unsafe")
+
+
+class _Down(NamedTuple):
+    """A fold down the columns, to be made of the parts of all launches."""
+
+    kernel: RowKernel
+    out: Array
+    number: int
+    parts: list[_Part]
+    rows: int
+
+    def run(self, _cancel_check: CancelCheck | None) -> None:
+        """By NumPy, which takes all dtypes."""
+        self.kernel._finish(self.out, self.number, self.parts, self.rows)
+
+    def launch(self) -> Launch | None:
+        """By a kernel, for one launch's parts."""
+        if len(self.parts) > 1:
+            return None
+        return self.kernel._last(self.out, self.number, self.parts[0], self.rows)
 
 
 class _Part:

@@ -1,18 +1,20 @@
-"""Launches: a kernel with its parameter block, for arrays that stay where they are.
+"""A kernel's call as data: prepared for arrays, then made once, or kept and made again and again.
 
-`Kernel.launches`, `Product.launches` and the like check arrays as `run` does, but give the launches
-in place of making them, or None where more than launches is needed. A `LaunchGraph` makes all of
-its launches as one call of compiled code: between two kernels the interpreter would spend some
-forty microseconds, when the caches are full of other things.
+`prepare` of a kernel checks its arrays and fills the parameter blocks, all in one place. It gives a
+`Prepared`: launches, and between them what Python has to do. `run` makes these, and looks at the
+cancel flag between tiles. A replay takes the launches of steps that are nothing else, and makes
+those of neighbours as one `LaunchGraph`: between two kernels the interpreter would spend some forty
+microseconds, when the caches are full of other things.
 
 A launch holds addresses. It must not be made when one of the arrays may have been freed: whoever
-captures launches says what keeps them.
+keeps launches says what keeps the arrays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,77 +23,154 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
 from kbench.engine.jit.thread_pool_source import LAUNCH_ROW_WORDS
 from kbench.engine.runtime import threads
+from kbench.engine.runtime.pacer import Pacer
+from kbench.engine.runtime.workspace import Workspace
 
-TILE_SECONDS = 0.015
-"""Longest time between two looks at the cancel flag."""
 
-SCRATCH_BYTES = 1 << 25
-"""Bytes of scratch memory."""
+class Part(Protocol):
+    """One thing that a prepared call does."""
+
+    def run(self, cancel_check: CancelCheck | None) -> None:
+        """Do it now."""
+
+    def launch(self) -> Launch | None:
+        """The same as a launch, None where it is more than a kernel, or that is not ready."""
+
+
+class Launch(NamedTuple):
+    """A range kernel by its address, its parameters, and items from 0 on."""
+
+    address: int
+    params: Array
+    items: int
+    work: float
+    """Elements of work of an item."""
+    parallel: bool
+    """Whether it is worth more than one thread, and long."""
+    pacer: Pacer
+    counters: int = 0
+    """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
+    kept: tuple[object, ...] = ()
+    """Memory of the launch's own."""
+
+    def run(self, cancel_check: CancelCheck | None) -> None:
+        """Run every item; without a check nothing comes between."""
+        for start, stop in self.pacer.tiles(self.items, self.work, cancel_check):
+            service.driver.run(self.address, self.params, start, stop, self.parallel)
+
+    def launch(self) -> Launch:
+        """Itself."""
+        return self
+
+    @property
+    def threads(self) -> int:
+        """Threads that it is worth."""
+        return max(1, min(threads.count(), self.items)) if self.parallel else 1
+
+
+class HostStep(NamedTuple):
+    """What only Python does; it is given the cancel check."""
+
+    do: Callable[[CancelCheck | None], object]
+
+    def run(self, cancel_check: CancelCheck | None) -> None:
+        """Do it."""
+        self.do(cancel_check)
+
+    def launch(self) -> None:
+        """There is none."""
+
+
+class Prepared(NamedTuple):
+    """A call that is ready to be made, for arrays at their addresses.
+
+    When `check_after` says that the result is not right, `otherwise` gives another way to it.
+    """
+
+    parts: Sequence[Part]
+    variant: str = "library"
+    """The form that was chosen, as the plan shows it."""
+    check_after: Callable[[], bool] | None = None
+    otherwise: Callable[[], Prepared] | None = None
+    kept: object = None
+    """What must stay alive until it has run: operands, or their copies."""
+    is_lasting: bool = True
+    """Whether it holds for other values in the same arrays: nothing was copied or looked at."""
+
+    def run(self, cancel_check: CancelCheck | None) -> str:
+        """Make the call; gives the variant whose result it is."""
+        for part in self.parts:
+            part.run(cancel_check)
+        if self.otherwise is None or self.check_after is None or self.check_after():
+            return self.variant
+        return self.otherwise().run(cancel_check)
+
+    @property
+    def launches(self) -> list[Launch] | None:
+        """The call as launches alone, to be made again and again; None where it is more."""
+        if not self.is_lasting:
+            return None
+        found = [part.launch() for part in self.parts]
+        launches = [launch for launch in found if launch is not None]
+        return launches if len(launches) == len(found) else None
+
+    def then(self, *steps: Part) -> Prepared:
+        """The call with more behind it, which another way has behind it, too."""
+        otherwise = self.otherwise
+        if otherwise is not None:
+            return self._replace(
+                parts=[*self.parts, *steps], otherwise=lambda: otherwise().then(*steps)
+            )
+        return self._replace(parts=[*self.parts, *steps])
+
+    def requiring(self, is_valid: Callable[[], bool], form: Part) -> Prepared:
+        """The call whose result has to be right by this as well; `form` gives it where not."""
+        before, other = self.check_after, self.otherwise
+
+        def otherwise() -> Prepared:
+            if other is None or not is_valid():
+                return Prepared([form], self.variant)
+            return other().requiring(is_valid, form)
+
+        check = is_valid if before is None else lambda: before() and is_valid()
+        return self._replace(check_after=check, otherwise=otherwise)
+
+
+class Preparable:
+    """A kernel that makes its calls as data."""
+
+    prepare: Callable[..., Prepared]
+    """`prepare(out, *arrays, workspace=..., **more)`: checks all of them, and gives the call."""
+
+
+def run(prepare: Callable[..., Prepared], cancel_check: CancelCheck | None) -> str:
+    """Prepare a call and make it; gives the variant."""
+    workspace = Workspace()
+    variant = prepare(workspace=workspace).run(cancel_check)
+    workspace.release()
+    return variant
+
+
+def first_right(ways: Iterator[Prepared]) -> Prepared:
+    """The first of several ways, and the next where its result is not right."""
+    way = next(ways)
+    return way if way.check_after is None else way._replace(otherwise=partial(first_right, ways))
+
+
+DEFAULT_PACER = Pacer(2e-9)
 
 
 def drive(
     job: Job,
     params: Array,
     items: int,
-    each: int,
+    work: int,
     cancel_check: CancelCheck | None = None,
-    pace: float = 2e-9,
-    ease: int = 1,
+    pacer: Pacer = DEFAULT_PACER,
 ) -> None:
-    """Run a compiled job over items of about `each` elements that take `pace` seconds each.
-
-    Looks at `cancel_check` between tiles of about 15 ms, and uses all threads when there is enough
-    work; what is easy needs `ease` times as much.
-    """
-    parallel = items * each >= ease * threads.MIN_PARALLEL_ELEMENTS
-    if cancel_check is None:
-        service.driver.run(job.address, params, 0, items, parallel)
-        return
-    tile = max(1, int(TILE_SECONDS / (pace * max(1, each))))
-    for start in range(0, items, tile):
-        cancel_check()
-        service.driver.run(job.address, params, start, min(items, start + tile), parallel)
-
-
-@dataclass(frozen=True, eq=False)
-class Launch:
-    """A range kernel by its address, its parameters, items from 0 on, and threads at most."""
-
-    address: int
-    params: Array
-    items: int
-    threads: int = 1
-    counters: int = 0
-    """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
-    kept: tuple[object, ...] = ()
-    """Memory of the launch's own."""
-    is_valid: Callable[[], bool] | None = None
-    """Whether its step's results are right, asked when it has run; the step itself knows better."""
-
-    def requiring(self, is_valid: Callable[[], bool] | None) -> Launch:
-        """The launch, whose step has to be right by this as well."""
-        before = self.is_valid
-        if before is None or is_valid is None:
-            return replace(self, is_valid=is_valid or before)
-        return replace(self, is_valid=lambda: before() and is_valid())
-
-
-def thread_count(items: int, wanted: bool) -> int:
-    """Threads for a launch of so many items, if it is worth more than one."""
-    return max(1, min(threads.count(), items)) if wanted else 1
-
-
-_scratch: list[Array] = []
-
-
-def scratch() -> Array:
-    """Bytes, from a cache line on, that only one step's launches use at a time: all graphs share
-    them, and launches run one after the other."""
-    if not _scratch:
-        block = np.empty(SCRATCH_BYTES + 64, np.uint8)  # the system gives pages when they are used
-        begin = -address_of(block) % 64
-        _scratch.append(block[begin : begin + SCRATCH_BYTES])
-    return _scratch[0]
+    """Run a compiled job over items of about `work` elements, on all threads if it is enough."""
+    parallel = items * work >= threads.MIN_PARALLEL_ELEMENTS
+    Launch(job.address, params, items, work, parallel, pacer).run(cancel_check)
 
 
 class LaunchGraph:

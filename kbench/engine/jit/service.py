@@ -34,7 +34,7 @@ MAX_COMPILERS = 4
 """Compilers at once, on a machine with twice as many cores: each takes 150 MB and a core."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """One source on its way to being a kernel."""
 

@@ -10,24 +10,27 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
-from kbench.engine.jit.array_memory import are_same, can_write_to
-from kbench.engine.jit.launch import Launch
+from kbench.engine.jit.launch import Preparable, Prepared, first_right, run
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import col2im, direct, direct_source
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles
-from kbench.engine.kernels.conv.variants import Memory, Way, captured, perform
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles, copied, result_array
 from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
-MakeWays = Callable[..., Iterable[Way]]
+MakeWays = Callable[..., Iterable[Prepared]]
+Kinds = tuple[str, str, str]
+IMAGE_BY_KERNEL: Kinds = ("image", "image", "kernel")
+IMAGE_BY_IMAGE: Kinds = ("kernel", "image", "image")
+"""What result and operands are: axes that are missing are before the space, wherever it begins."""
 
 FLOATS = ("float16", "float32", "float64")
 MIN_PRODUCTS = 500_000
@@ -40,18 +43,18 @@ def find_forward(dtype: str, rank: int) -> Convolution | None:
     x[n, *space, channels], kernel[*window, channels, filters], out[n, *new_space, filters], each
     of rank + 2 axes. Padding is zeros: `pads_before` of it, and as much after as `out` needs.
     """
-    return _found(dtype, rank, direct.forward, "image", "kernel", "image")
+    return _found(dtype, rank, direct.forward, IMAGE_BY_KERNEL)
 
 
 def find_to_input(dtype: str, rank: int) -> Convolution | None:
     """`(out, g, kernel, strides, pads_before, dilation, cancel_check=None)`: the gradient to x."""
-    return _found(dtype, rank, direct.to_input, "image", "kernel", "image")
+    return _found(dtype, rank, direct.to_input, IMAGE_BY_KERNEL)
 
 
 def find_to_kernel(dtype: str, rank: int) -> Convolution | None:
     """`(out, g, x, strides, pads_before, dilation, cancel_check=None)`: the gradient to the
     kernel."""
-    return _found(dtype, rank, direct.to_kernel, "image", "image", "kernel")
+    return _found(dtype, rank, direct.to_kernel, IMAGE_BY_IMAGE)
 
 
 def find(way: str, dtype: str) -> Convolution | None:
@@ -107,52 +110,47 @@ find_tiles = Family(_sources, _tiles).find
 """The tiles of float32 or float64, or None while they are not ready."""
 
 
-def _found(dtype: str, rank: int, ways: MakeWays, *kinds: str) -> Convolution | None:
+def _found(dtype: str, rank: int, ways: MakeWays, kinds: Kinds) -> Convolution | None:
     if dtype not in FLOATS or rank not in (1, 2, 3) or config.jit_mode() == "off":
         return None
     tiles = find_tiles("float32" if dtype == "float16" else dtype)
-    if tiles is None:
-        return None
-
-    def widened(
-        tiles: Tiles, out: Array, first: Array, second: Array, strides: Sequence[int],
-        pads: Sequence[int], dilation: Sequence[int], memory: Memory,
-    ) -> Iterable[Way]:  # fmt: skip
-        """All three spatial axes: those that are missing have one place."""
-        arrays = [_three(*pair) for pair in zip((first, second, out), kinds, strict=True)]
-        return ways(tiles, arrays[2], *arrays[:2], strides, pads, dilation, memory)
-
-    return Convolution(dtype, tiles.dtype, rank, 3, widened, tiles)
+    return None if tiles is None else Convolution(dtype, tiles.dtype, rank, 3, kinds, ways, tiles)
 
 
-class Convolution:
+class Convolution(Preparable):
     """A call that checks its operands and hands on contiguous arrays of the dtype computed in."""
 
     def __init__(
-        self, dtype: str, computed: str, rank: int, axes: int, ways: MakeWays, compiled: object
-    ) -> None:
+        self, dtype: str, computed: str, rank: int, axes: int, kinds: Kinds, ways: MakeWays,
+        compiled: object,
+    ) -> None:  # fmt: skip
         """`rank` spatial axes, of which the compiled form has so many `axes`."""
         self._dtype, self._computed, self._rank, self._axes = dtype, computed, rank, axes
-        self._ways, self._compiled = ways, compiled
+        self._kinds, self._ways, self._compiled = kinds, ways, compiled
 
     def __call__(
         self, out: Array, first: Array, second: Array, strides: Sequence[int],
         pads_before: Sequence[int], dilation: Sequence[int],
         cancel_check: CancelCheck | None = None,
     ) -> None:  # fmt: skip
-        ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
-        with result_array(out, self._computed, ready) as into:
-            perform(self._ways(self._compiled, into, *ready, *steps, Memory()), cancel_check)
+        run(partial(self.prepare, out, first, second, strides, pads_before, dilation), cancel_check)
 
-    def launches(
+    def prepare(
         self, out: Array, first: Array, second: Array, strides: Sequence[int],
-        pads_before: Sequence[int], dilation: Sequence[int],
-    ) -> list[Launch] | None:  # fmt: skip
-        """The launches, to be made later; None where more than launches is needed."""
+        pads_before: Sequence[int], dilation: Sequence[int], workspace: Workspace,
+    ) -> Prepared:  # fmt: skip
+        """The call: the first of its ways, and behind it those for results that are not right."""
         ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
-        if not (are_same(ready, (first, second)) and can_write_to(out, self._computed, ready)):
-            return None
-        return captured(lambda memory: self._ways(self._compiled, out, *ready, *steps, memory))
+        into = result_array(out, self._computed, ready)
+        arrays = into, *ready
+        if self._rank < self._axes:
+            missing = (1,) * (self._axes - self._rank)
+            arrays = tuple(map(_expanded, arrays, self._kinds, [missing] * 3))
+        prepared = first_right(iter(self._ways(self._compiled, *arrays, *steps, workspace)))
+        if into is not out:
+            prepared = prepared.then(copied(out, into))
+        lasts = into is out and ready[0] is first and ready[1] is second
+        return prepared._replace(kept=ready, is_lasting=lasts)
 
     def _checked(
         self, out: Array, first: Array, second: Array, *steps: Sequence[int]
@@ -187,29 +185,10 @@ def _numbers(values: Sequence[int], rank: int, low: int) -> Ints:
     return numbers
 
 
-@contextmanager
-def result_array(out: Array, dtype: str, inputs: Sequence[Array]) -> Iterator[Array]:
-    """Where compiled code writes: `out` itself, or an array copied to it at the end.
-
-    That is for another dtype, strides, or an input that overlaps; inputs are read many times.
-    """
-    if not out.flags.writeable:
-        raise ValueError("the result array is read-only")
-    if can_write_to(out, dtype, inputs):
-        yield out
-        return
-    into = np.empty(out.shape, dtype)
-    yield into
-    with np.errstate(over="ignore"):
-        np.copyto(out, into, casting="same_kind")
-
-
-def _three(array: Array, kind: str) -> Array:
-    """An array with three spatial axes: the missing ones are one long, and come first."""
-    missing = (1,) * (5 - array.ndim)
-    if kind == "kernel":
-        return array.reshape(missing + array.shape)
-    return array.reshape(array.shape[:1] + missing + array.shape[1:])
+def _expanded(array: Array, kind: str, missing: Ints) -> Array:
+    """An array with all spatial axes of the compiled form: those it has not come first."""
+    at = 0 if kind == "kernel" else 1
+    return array.reshape(*array.shape[:at], *missing, *array.shape[at:])
 
 
 def is_profitable(what: str, kernel: Sequence[int], places: int) -> bool:

@@ -16,18 +16,19 @@ import numpy as np
 from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import Prepared
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK
 from kbench.engine.kernels.conv.launch import (
     MAX_PLANS,
     PRODUCTS_PER_ELEMENT,
-    Run,
+    Plan,
     Tiles,
-    made_run,
+    plan,
     starts,
 )
-from kbench.engine.kernels.conv.variants import Memory, Stage, Way
 from kbench.engine.kernels.family import Family, Sources
+from kbench.engine.runtime.workspace import Workspace
 
 MIN_ITEMS = 32
 """Items that keep any number of threads busy."""
@@ -67,30 +68,29 @@ def is_profitable(tiles: Tiles, out: Ints, kernel: Ints, geometry: Sequence[Sequ
 
 def way(
     tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array,
-    geometry: Sequence[Sequence[int]], memory: Memory,
-) -> Way:  # fmt: skip
+    geometry: Sequence[Sequence[int]], workspace: Workspace,
+) -> Prepared:  # fmt: skip
     """The gradient to the input, `out`, of a convolution whose result has the gradient `g`."""
-    pack, plan = _planned(tiles, loops, out.shape, g.shape, kernel.shape, *map(tuple, geometry))
+    pack, spread = _planned(tiles, loops, out.shape, g.shape, kernel.shape, *map(tuple, geometry))
     lanes, (filters, width) = tiles.lanes, (kernel.shape[4], math.prod(kernel.shape[:4]))
-    packed = memory.array((filters * -(-width // lanes) * lanes,), tiles.dtype)
-    addresses = address_of(out), address_of(g), address_of(packed)
-    stages = (
-        Stage(pack, tiles.pack, (address_of(packed), address_of(kernel))),
-        Stage(plan, loops.spread, addresses),
+    packed = workspace.take(filters * -(-width // lanes) * lanes * tiles.size)
+    parts = (
+        pack.launch(workspace, packed, address_of(kernel)),
+        spread.launch(workspace, address_of(out), address_of(g), packed),
     )
-    return Way("", tiles.dtype, stages, memory)
+    return Prepared(parts)
 
 
 @functools.lru_cache(MAX_PLANS)
 def _planned(
     tiles: Tiles, loops: Loops, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints,
     dilation: Ints,
-) -> tuple[Run, Run]:  # fmt: skip
+) -> tuple[Plan, Plan]:  # fmt: skip
     filters, width = kernel[4], math.prod(kernel[:4])
     (row_taps, taps), (stride, step), (row_pad, pad) = kernel[1:3], strides[1:], pads[1:]
     place = np.zeros(1, np.int64)
-    pack = made_run(
-        kernel_file.parameters_of(PACK),
+    pack = plan(
+        tiles.pack, tiles.dtype, kernel_file.parameters_of(PACK),
         {
             "places": address_of(place), "taps": 1, "rows": filters, "columns": width,
             "lanes": tiles.lanes, "row_step": 1, "column_step": filters,
@@ -115,4 +115,5 @@ def _planned(
     }  # fmt: skip
     items = out[0] * chunks
     work = math.prod(g[:4]) * filters * length // items
-    return pack, made_run(kernel_file.parameters_of(SPREAD), values, items, work, areas)
+    fields = kernel_file.parameters_of(SPREAD)
+    return pack, plan(loops.spread, tiles.dtype, fields, values, items, work, areas)

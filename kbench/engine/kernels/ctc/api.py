@@ -11,14 +11,18 @@ import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import TILE_SECONDS, drive
+from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.ctc.source import PADDED_LANES, scratch, source
+from kbench.engine.runtime.pacer import TILE_SECONDS, Pacer
+from kbench.engine.runtime.workspace import Workspace
 
 MAX_SCRATCH_NUMBERS = 1 << 23
 """Float64 numbers of scratch that the rows of one call may take."""
 STATE_SECONDS = 3e-9
-"""Seconds for a state and step."""
+"""Seconds for a state and step, by which a row is cut."""
+PACER = Pacer(STATE_SECONDS)
+"""The same as it is found, by which rows are."""
 
 
 def find(name: str, dtype: str) -> KernelCall | None:
@@ -83,16 +87,18 @@ def _run(
     states = labels.shape[1]
     each = scratch(name, time, classes, states)
     height = max(1, min(rows, MAX_SCRATCH_NUMBERS // each))
-    work_space = np.empty(height * each)
+    workspace = Workspace()
+    room = workspace.take(8 * height * each)
     work = states + classes // 4 + 1
     for first in range(0, rows, height):
         part = [np.ascontiguousarray(array[first : first + height]) for array in arrays]
-        heads = [address_of(out[first:]), *map(address_of, part), address_of(work_space)]
+        heads = [address_of(out[first:]), *map(address_of, part), room]
         for begin, end, ways in _blocks(name, time, work):
             fields = [*heads, time, classes, states, each, begin, end, ways]
             fields.append(address_of(cost.reshape(-1)[first:]))
             params = np.array(fields, np.int64)
-            drive(job, params, len(part[0]), (end - begin) * work, cancel_check, STATE_SECONDS)
+            drive(job, params, len(part[0]), (end - begin) * work, cancel_check, PACER)
+    workspace.release()
 
 
 def _blocks(name: str, time: int, work: int) -> list[tuple[int, int, int]]:

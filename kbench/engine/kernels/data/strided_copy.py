@@ -22,6 +22,7 @@ from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
 from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
+from kbench.engine.runtime.pacer import Pacer
 
 AxisStrides = tuple[int, int, int]
 """Size, and the steps of target and source in bytes."""
@@ -46,6 +47,8 @@ SHORT_LOOP_CELLS = 16
 """Cells up to which an inner loop is so short that the other axis is the better one."""
 MAX_UNCHECKED_BYTES = 1 << 22
 """Bytes that NumPy copies between two looks at the cancel flag."""
+PACERS = {"rows": Pacer(1.5e-10), "tiles": Pacer(1e-9), "cells": Pacer(1e-9)}
+"""Seconds of a byte in rows, of an element in other forms."""
 _ZEROS = np.zeros(1 << 13, np.uint8)
 
 TURN_LANES = {1: 16, 2: 16, 4: 16, 8: 8}
@@ -142,7 +145,6 @@ class Move:
         self.each = min(tall, rows[0]) * min(wide, columns[0])
         table = [*outer, *blocks]
         self.items = math.prod(row[0] for row in table)
-        self.pace = 1.5e-10 if self.form == "rows" else 1e-9
         fields = [
             0,
             0,
@@ -231,7 +233,7 @@ def _by_kernel(target: Array, origin: Array, cancel_check: CancelCheck | None) -
     params[0], params[1] = address_of(target) + late, address_of(origin) + early
     if (params[0] | params[1]) % move.word:
         return False
-    drive(job, params, move.items, move.each, cancel_check, move.pace)
+    drive(job, params, move.items, move.each, cancel_check, PACERS[move.form])
     return True
 
 

@@ -14,8 +14,8 @@ from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.launch import (
     MIN_STREAMED_BYTES,
     PRODUCTS_PER_ELEMENT,
-    Run,
-    made_run,
+    Plan,
+    plan,
     starts,
 )
 from kbench.engine.kernels.family import Family, Sources
@@ -91,24 +91,23 @@ class Windows:
         size, steps, window, stride, before = self.columns
         self.inside = -(-before // stride), min(steps, (size - window + before) // stride + 1)
         self.exact = is_exact(axes)
-        self._runs: dict[int, Run] = {}
+        self._plans: dict[int, Plan] = {}
 
     def drive(
         self, loops: Loops, out: Array, arrays: dict[str, Array], cancel_check: CancelCheck | None
     ) -> None:
         """Compute `out` from contiguous arrays of the right sizes and dtype."""
         images = len(out)
-        run = self._runs.get(images)
-        if run is None:
-            self._runs.clear()
-            run = self._runs[images] = self._planned(loops, images, out.nbytes)
+        planned = self._plans.get(images)
+        if planned is None:
+            self._plans.clear()
+            planned = self._plans[images] = self._planned(loops, images, out.nbytes)
         if self.name == "spread":  # which asks for no values: `x` is where it writes
             arrays = {"x": out, "h": arrays["g"], "g": arrays["g"]}
         addresses = [address_of(arrays[letter]) for letter in ("xhg" if self.back else "x")]
-        job = loops.route if self.back else loops.gather
-        run(job, self.dtype, cancel_check, address_of(out), *addresses)
+        planned.run(cancel_check, address_of(out), *addresses)
 
-    def _planned(self, loops: Loops, images: int, nbytes: int) -> Run:
+    def _planned(self, loops: Loops, images: int, nbytes: int) -> Plan:
         (in_rows, rows, *row), (in_columns, columns, *column) = self.rows, self.columns
         tile = {"sum": "average", "max_gradient": "written" if self.exact else "added"}
         name = tile.get(self.name, "shared" if self.name == "spread" else self.name)
@@ -136,7 +135,8 @@ class Windows:
         work = (
             CELL_COST * PRODUCTS_PER_ELEMENT // 32 * rows * columns * cells * self.inner // strips
         )
-        return made_run(fields, values, images * strips, work, areas)
+        job = loops.route if self.back else loops.gather
+        return plan(job, self.dtype, fields, values, images * strips, work, areas)
 
     def _height(self) -> int:
         """Rows of one item: of the input, in whole strides, on the way back; else of the result."""

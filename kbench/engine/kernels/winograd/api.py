@@ -22,17 +22,19 @@ from functools import partial
 
 import numpy as np
 
+from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import HostStep, Part, Prepared
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, made_run, starts
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Plan, Tiles, plan, starts
 from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
-from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way
 from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import source as sources
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
 _Way = tuple[Ints, Ints, tuple[int, int], bool]
 """Zeros before the input, how far the window's weights are apart, groups of filters by rows and
@@ -167,8 +169,8 @@ def _reach(axes: Sequence[WindowAxis]) -> int:
 
 def spread(
     tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array, strides: Sequence[int],
-    pads: Sequence[int], memory: Memory,
-) -> Way:  # fmt: skip
+    pads: Sequence[int], workspace: Workspace,
+) -> Prepared:  # fmt: skip
     """The gradient to the input of a convolution with strides, right where it is finite.
 
     What each phase sees of `g` are some weights of a window of 3x3, the rest zeros: the phases are
@@ -178,7 +180,7 @@ def spread(
     top, left = (-min(axis.low for axis in axes) for axes in (rows, columns))
     filters, channels = kernel.shape[3:]
     count = len(rows) * len(columns)
-    whole = memory.array((1, 3, 3, channels, count * filters), "float32")
+    whole = workspace.array((1, 3, 3, channels, count * filters), g.dtype)
     grouped = whole.reshape(3, 3, channels, count, filters)
 
     def fill(_check: CancelCheck | None) -> None:
@@ -189,7 +191,7 @@ def spread(
                     grouped[top + i, left + j, :, number] = kernel[0, a, b].T
 
     way = (0, top, left), (1, 1, 1), (len(rows), len(columns)), False
-    return _convolve(tiles, loops, out, g, whole, way, memory, Filled(fill))
+    return _convolve(tiles, loops, out, g, whole, way, workspace, HostStep(fill))
 
 
 def _tiles_of(out: Ints, apart: Sequence[int]) -> tuple[int, int]:
@@ -201,63 +203,61 @@ def _tiles_of(out: Ints, apart: Sequence[int]) -> tuple[int, int]:
 
 def convolve(
     tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, back: bool,
-    pads: Sequence[int], dilation: Sequence[int], memory: Memory,
-) -> Way:  # fmt: skip
+    pads: Sequence[int], dilation: Sequence[int], workspace: Workspace,
+) -> Prepared:  # fmt: skip
     """The convolution of `x`, or when `back` the gradient to the input for the gradient `x`.
 
     It is not valid where a result is not finite: the direct form has to say which ones are.
     """
     sides = zip(kernel.shape[:3], pads, dilation, strict=True)
     before = tuple((size - 1) * step - pad if back else pad for size, pad, step in sides)
-    return _convolve(tiles, loops, out, x, kernel, (before, tuple(dilation), (1, 1), back), memory)
+    return _convolve(
+        tiles, loops, out, x, kernel, (before, tuple(dilation), (1, 1), back), workspace
+    )
 
 
 def _convolve(
-    tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, way: _Way, memory: Memory,
-    *first: Filled,
-) -> Way:  # fmt: skip
+    tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, way: _Way,
+    workspace: Workspace, *first: Part,
+) -> Prepared:  # fmt: skip
     before, apart, groups, back = way
     taps = len(kernel)
-    pack, plan = _planned(tiles, loops, out.shape, x.shape, taps, *way)
+    pack, gather = _planned(tiles, loops, out.shape, x.shape, taps, *way)
     # Backwards the window is turned around: from the last weight on, in steps to the left.
     cell = kernel[0, 0, 0].nbytes * (-1 if back else 1)
     begin = address_of(kernel[-1, -1, -1] if back else kernel)
-    spread = memory.array((36, taps, kernel[0, 0, 0].size), "float32")
-    plan_weights = _planned_weights(loops, "weights", taps, spread.shape[2], cell)
-    weights = [
-        Stage(
-            plan_weights,
-            loops.weights,
-            (begin + 9 * tap * cell, address_of(spread) + tap * abs(cell)),
-        )
-        for tap in range(taps)
-    ]
+    spread = workspace.take(36 * taps * abs(cell))
+    weights = _planned_weights(loops, "weights", taps, kernel[0, 0, 0].size, cell)
     filters = out.shape[4] * math.prod(groups)
     width = -(-filters // tiles.lanes) * tiles.lanes
-    packed = memory.array((36 * taps * x.shape[4] * width,), "float32")
+    packed = workspace.take(36 * taps * x.shape[4] * width * tiles.size)
     strange = np.zeros(1, np.int64)
-    addresses = address_of(out), address_of(x), address_of(packed), address_of(strange)
-    last = (
-        Stage(pack, tiles.pack, (address_of(packed), address_of(spread))),
-        Stage(plan, loops.gather, addresses),
+    parts = (
+        *first,
+        *(
+            weights.launch(workspace, begin + 9 * tap * cell, spread + tap * abs(cell))
+            for tap in range(taps)
+        ),
+        pack.launch(workspace, packed, spread),
+        gather.launch(workspace, address_of(out), address_of(x), packed, address_of(strange)),
     )
 
     def is_valid() -> bool:
         found, strange[0] = strange[0], 0
         return not found
 
-    return Way("winograd", "float32", (*first, *weights, *last), memory, is_valid)
+    return Prepared(parts, "winograd", is_valid)
 
 
 @functools.lru_cache(MAX_PLANS)
 def _planned(
     tiles: Tiles, loops: Loops, out: Ints, x: Ints, taps: int, before: Ints, apart: Ints,
     groups: Ints, back: bool,
-) -> tuple[Run, Run]:  # fmt: skip
+) -> tuple[Plan, Plan]:  # fmt: skip
     channels, filters = x[4], out[4] * math.prod(groups)
     places = np.arange(36 * taps, dtype=np.int64) * (channels * filters)
-    pack = made_run(
-        kernel_file.parameters_of(PACK),
+    pack = plan(
+        tiles.pack, "float32", kernel_file.parameters_of(PACK),
         {
             "places": address_of(places), "taps": 36 * taps, "rows": channels, "columns": filters,
             "lanes": tiles.lanes, "row_step": 1 if back else filters,
@@ -273,9 +273,9 @@ def _planned(
         "back": loops.transforms["back"], "row_groups": groups[0], "column_groups": groups[1],
     }  # fmt: skip
     items = -(-values["images"] * values["tile_rows"] // values["together"])
-    return pack, made_run(
-        kernel_file.parameters_of(sources.GATHER), values, items, values["together"] * work, areas
-    )
+    fields = kernel_file.parameters_of(sources.GATHER)
+    work *= values["together"]
+    return pack, plan(loops.gather, "float32", fields, values, items, work, areas)
 
 
 def _shared(
@@ -310,29 +310,30 @@ def _shared(
 
 def to_kernel(
     tiles: Tiles, loops: Loops, out: Array, g: Array, x: Array, pads: Sequence[int],
-    dilation: Sequence[int], memory: Memory,
-) -> Way:  # fmt: skip
+    dilation: Sequence[int], workspace: Workspace,
+) -> Prepared:  # fmt: skip
     """The gradient to the kernel, right where it is finite: the direct form says why it is not."""
     taps, count, cell = len(out), out[0, 0, 0].size, out[0, 0, 0].nbytes
     sizes = g.shape, x.shape, taps, tuple(pads), tuple(dilation)
-    parts, plan = _planned_sums(tiles, loops, *sizes)
-    partials = memory.array((parts, 36, taps * count), "float32")
+    parts, sums = _planned_sums(tiles, loops, *sizes)
+    partials = workspace.array((parts, 36, taps * count), out.dtype)
     places = address_of(partials), address_of(x), address_of(g)
-    total = partials[0] if parts == 1 else memory.array(partials.shape[1:], "float32")
-    joined = () if parts == 1 else (Total(total, partials),)
+    total = partials[0] if parts == 1 else workspace.array(partials.shape[1:], out.dtype)
+    join = () if parts == 1 else (Joined(total, partials),)
     back = _planned_weights(loops, "totals", taps, count, cell)
-    last = [
-        Stage(
-            back, loops.weights, (address_of(total) + tap * cell, address_of(out) + 9 * tap * cell)
-        )
-        for tap in range(taps)
-    ]
-    stages = (Stage(plan, loops.reduce, places), *joined, *last)
-    return Way("winograd", "float32", stages, memory, lambda: bool(np.isfinite(out).all()))
+    stages = (
+        sums.launch(workspace, *places),
+        *join,
+        *(
+            back.launch(workspace, address_of(total) + tap * cell, address_of(out) + 9 * tap * cell)
+            for tap in range(taps)
+        ),
+    )
+    return Prepared(stages, "winograd", lambda: bool(np.isfinite(out).all()))
 
 
 @functools.lru_cache(MAX_PLANS)
-def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) -> Run:
+def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) -> Plan:
     """The transform of one of `taps` windows of `count` channels times filters, `step` bytes
     between weights."""
     values = {
@@ -340,15 +341,14 @@ def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) 
         "plane": 4 * taps * count, "count": count, "chunk": ITEM_WEIGHTS,
     }  # fmt: skip
     items = -(-count // ITEM_WEIGHTS)
-    return made_run(
-        kernel_file.parameters_of(sources.WEIGHTS), values, items, 100 * min(count, ITEM_WEIGHTS)
-    )
+    fields, work = kernel_file.parameters_of(sources.WEIGHTS), 100 * min(count, ITEM_WEIGHTS)
+    return plan(loops.weights, "float32", fields, values, items, work)
 
 
 @functools.lru_cache(MAX_PLANS)
 def _planned_sums(
     tiles: Tiles, loops: Loops, g: Ints, x: Ints, taps: int, before: Ints, apart: Ints
-) -> tuple[int, Run]:
+) -> tuple[int, Plan]:
     values, areas, work = _shared(tiles, loops, g, x, taps, before, apart)
     lines = values["images"] * values["tile_rows"]
     parts = min(MAX_PARTS, -(-lines // values["together"]))
@@ -360,6 +360,5 @@ def _planned_sums(
         "each": each, "spread": loops.transforms["spread"],
         "values_at": values_at, "sums_at": sums_at, "table_at": table_at,
     }  # fmt: skip
-    return parts, made_run(
-        kernel_file.parameters_of(sources.REDUCE), values, parts, each * work, areas
-    )
+    fields = kernel_file.parameters_of(sources.REDUCE)
+    return parts, plan(loops.reduce, "float32", fields, values, parts, each * work, areas)

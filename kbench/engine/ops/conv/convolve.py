@@ -16,11 +16,12 @@ import numpy as np
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec, known_size, show
-from kbench.engine.core.types import Dim, Ints, KernelCall, Shape
+from kbench.engine.core.types import Dim, Ints, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traits.roles import Role
+from kbench.engine.jit.launch import Preparable
 from kbench.engine.ops.conv import convolve_numpy
 from kbench.engine.ops.conv.convolve_kernels import (
     FindKernel,
@@ -282,11 +283,11 @@ def _to_kernel_work(x: Spec, g: Spec, sizes: Spec, **_attrs: object) -> int:
 def _find_kernel(name: str) -> FindKernel:
     """A function of the kernels' module, which is loaded when one is first asked for."""
 
-    def find(dtype: str, rank: int) -> KernelCall | None:
+    def find(dtype: str, rank: int) -> Preparable | None:
         from kbench.engine.kernels.conv import api as conv
 
-        call: KernelCall | None = getattr(conv, name)(dtype, rank)
-        return call
+        kernel: Preparable | None = getattr(conv, name)(dtype, rank)
+        return kernel
 
     return find
 

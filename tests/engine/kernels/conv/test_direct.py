@@ -10,14 +10,15 @@ import pytest
 from kernel_helpers import compiled_at_once
 
 from kbench.engine.execute.buffer_pool import pool
+from kbench.engine.jit.launch import first_right
 from kbench.engine.jit.service import service, stats
 from kbench.engine.kernels import registry
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.conv import direct
 from kbench.engine.kernels.conv.launch import Tiles
-from kbench.engine.kernels.conv.variants import Memory, perform
 from kbench.engine.kernels.depthwise import api as depthwise
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
 __all__ = ["compiled_at_once"]
 
@@ -179,7 +180,7 @@ def test_every_depthwise_way_agrees_with_loops(size, dtype):
 @pytest.mark.parametrize(("lanes", "most"), [(8, 6), (4, 12), (4, 6)])
 def test_tiles_of_other_machines(lanes, most):
     """What AVX2, NEON and SSE would run; this machine's own tile is in every other test."""
-    text = conv._tile_text("float32").replace("geometry(DTYPE)", str((lanes, most)))
+    text = conv.tile_text("float32").replace("geometry(DTYPE)", str((lanes, most)))
     job = service.submit(f"conv_tiles_float32_{lanes}x{most}", lambda: text)
     assert job is not None and job.state == "ready", stats().failures
     host = conv.find_tiles("float32")
@@ -197,7 +198,8 @@ def test_tiles_of_other_machines(lanes, most):
         into = np.ascontiguousarray(into)
         arrays = three(first, False), three(second, way != "to_kernel")
         geometry = (1, *strides), (0, *pads), (1, *dilation)
-        perform(ways[way](tiles, into, *arrays, *geometry, Memory()), None)
+        made = ways[way](tiles, into, *arrays, *geometry, Workspace())
+        first_right(iter(made)).run(None)
         np.copyto(out, into.reshape(out.shape))
 
     for space, window, places, *geometry, images, channels, filters in SIZES[4:14]:
@@ -372,7 +374,7 @@ def test_depthwise_results_written_past_the_caches_are_the_same(dtype, way, monk
     x, kernel, g = operands((9, 40), (3, 3), (9, 40), 2, 48, 1, dtype, deep=True)
     results = []
     for size in (0, 1 << 40):
-        monkeypatch.setattr(depthwise.conv_drive, "MIN_STREAMED_BYTES", size)
+        monkeypatch.setattr(depthwise.conv_launch, "MIN_STREAMED_BYTES", size)
         depthwise._planned.cache_clear()
         out = pool.take(x.shape, dtype)
         out.fill(7)

@@ -1,0 +1,117 @@
+"""Scratch memory of kernels: what the launches of one call hand to each other.
+
+A run has a workspace of its own, whose memory is kept for the next one: fresh pages cost as much as
+packing into them. A replay's launches share one block: they run one after the other, and what one
+step leaves there no other reads.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+
+from kbench.engine.core.types import Array, Ints
+
+ALIGN_BYTES = 64
+"""Bytes of a cache line, on which whatever is taken begins."""
+MIN_BLOCK_BYTES = 1 << 18
+"""Bytes of a block at least, of which only those that are used take memory."""
+MAX_KEPT_BYTES = 1 << 25
+"""Bytes of a block that is kept for the next call."""
+MAX_KEPT_BLOCKS = 4
+"""Blocks that are kept: as many calls at a time as find memory ready."""
+SHARED_BYTES = 1 << 25
+"""Bytes that launches of replays share."""
+
+
+class NoRoomError(Exception):
+    """More scratch memory is asked for than launches share."""
+
+
+class _Block:
+    """Memory from a cache line on."""
+
+    def __init__(self, size: int) -> None:
+        self.memory = np.empty(size + ALIGN_BYTES, np.uint8)  # pages come when they are used
+        address = self.memory.ctypes.data
+        self.shift = -address % ALIGN_BYTES
+        self.begin, self.size = address + self.shift, size
+
+
+_spare: list[_Block] = []
+
+
+class Workspace:
+    """Memory of one call, for as long as this is: nothing is cleared, and nothing overlaps."""
+
+    is_lasting = False
+    """Whether launches are made for it that are kept, so that they may hold no operand's memory."""
+
+    def __init__(self) -> None:
+        self._block: _Block | None = None
+        self._used = 0
+        self._full: list[_Block] = []
+
+    def take(self, size: int) -> int:
+        """The address of so many bytes, on a cache line."""
+        begin = self._used
+        self._used += -(-size // ALIGN_BYTES) * ALIGN_BYTES
+        if self._block is None or self._used > self._block.size:
+            self._block = self._next_block(self._used - begin)
+            begin, self._used = 0, self._used - begin
+        return self._block.begin + begin
+
+    def array(self, shape: Ints, dtype: np.dtype[np.generic]) -> Array:
+        """An array, uninitialised."""
+        address = self.take(math.prod(shape) * dtype.itemsize)
+        block = self._block
+        assert block is not None
+        return np.ndarray(shape, dtype, block.memory, address - block.begin + block.shift)
+
+    def _next_block(self, size: int) -> _Block:
+        """Another block, of that size at least."""
+        if self._block is not None:
+            self._full.append(self._block)
+        try:
+            block = _spare.pop()
+        except IndexError:
+            return _Block(max(size, MIN_BLOCK_BYTES))
+        return block if block.size >= size else _Block(size)
+
+    def release(self) -> None:
+        """Keep the memory for the next call: all that was made of it has run.
+
+        A call that was interrupted does not say so; its memory goes when nobody knows it any more.
+        """
+        if self._block is not None:
+            blocks = (*self._full, self._block)
+            self._block, self._full = None, []
+            for block in sorted(blocks, key=lambda block: block.size):
+                if block.size <= MAX_KEPT_BYTES and len(_spare) < MAX_KEPT_BLOCKS:
+                    _spare.append(block)
+
+
+@functools.cache
+def _shared() -> _Block:
+    return _Block(SHARED_BYTES)
+
+
+class LastingWorkspace(Workspace):
+    """The same for launches that are kept: each step's begin at the start of the shared block."""
+
+    is_lasting = True
+
+    def _next_block(self, size: int) -> _Block:
+        """The shared block.
+
+        Raises:
+            NoRoomError: there is not so much.
+        """
+        if self._block is not None or size > SHARED_BYTES:
+            raise NoRoomError
+        return _shared()
+
+    def release(self) -> None:
+        """Nothing: the memory is there for good."""
