@@ -34,6 +34,7 @@ ITEM_COLUMNS = 1024
 
 
 _FLOAT64 = np.dtype(np.float64)
+_NOTHING = np.empty(0)
 _Piece = tuple[Sequence[Array], Sequence[Array], tuple[int, ...]]
 """Results, inputs and loop dims of one launch."""
 
@@ -84,6 +85,9 @@ class RowKernel:
         self.path: Path | None = job.path
         pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.nodes))
         self._nest = Nest(job, partial(RowBinding, program), pace)
+        self._twins = {number: program.twin(number) for number in program.downs}
+        kinds = [program.nodes[number].down for number in program.downs]
+        self._areas = list(self._twins.values()).count(None) + 2 * kinds.count("var")
 
     @property
     def source(self) -> str:
@@ -229,21 +233,19 @@ class RowKernel:
         self, outs: Sequence[Array], binding: RowBinding, workspace: Workspace
     ) -> tuple[list[Array], _Part]:
         """All that a call writes to: its results, and what it folds down the columns."""
-        program = self.program
         stores, part = list(outs), _Part(binding.counts)
-        for number in program.downs:
-            twin = program.twin(number)
-            shape = (binding.parts, binding.columns)
-            part.sums[number] = workspace.array(shape if twin is None else (0,), _FLOAT64)
-            stores.append(part.sums[number])
-            if program.nodes[number].down == "var":
-                part.squares[number] = workspace.array(shape, _FLOAT64)
-                part.means[number] = workspace.array(shape, _FLOAT64)
-                stores += [part.squares[number], part.means[number]]
-        for number in program.downs:
-            twin = program.twin(number)
-            if twin is not None:
-                part.sums[number] = part.sums[twin]
+        if self._areas:
+            shape = (self._areas, binding.parts, binding.columns)
+            areas = iter(workspace.array(shape, _FLOAT64))
+            for number, twin in self._twins.items():
+                part.sums[number] = _NOTHING if twin is not None else next(areas)
+                stores.append(part.sums[number])
+                if self.program.nodes[number].down == "var":
+                    part.squares[number], part.means[number] = next(areas), next(areas)
+                    stores += [part.squares[number], part.means[number]]
+            for number, twin in self._twins.items():
+                if twin is not None:
+                    part.sums[number] = part.sums[twin]
         return stores, part
 
     def _finish(self, out: Array, number: int, parts: list[_Part], rows: int) -> None:

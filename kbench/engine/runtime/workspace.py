@@ -85,12 +85,13 @@ class Workspace:
 
         A call that was interrupted does not say so; its memory goes when nobody knows it any more.
         """
-        if self._block is not None:
-            blocks = (*self._full, self._block)
-            self._block, self._full = None, []
-            for block in sorted(blocks, key=lambda block: block.size):
-                if block.size <= MAX_KEPT_BYTES and len(_spare) < MAX_KEPT_BLOCKS:
-                    _spare.append(block)
+        if self._block is None:
+            return
+        self._full.append(self._block)  # the last one is the largest, mostly, and taken next
+        for block in self._full:
+            if block.size <= MAX_KEPT_BYTES and len(_spare) < MAX_KEPT_BLOCKS:
+                _spare.append(block)
+        self._block, self._full = None, []
 
 
 @functools.cache

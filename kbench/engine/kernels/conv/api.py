@@ -20,13 +20,13 @@ from kbench.engine.jit import kernel_file
 from kbench.engine.jit.launch import Preparable, Prepared, first_right, run
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import col2im, direct, direct_source
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles, copied, result_array
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles, Way, copied, result_array
 from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
 from kbench.engine.runtime.workspace import Workspace
 
-MakeWays = Callable[..., Iterable[Prepared]]
+MakeWays = Callable[..., Iterable[Way | None]]
 Kinds = tuple[str, str, str]
 IMAGE_BY_KERNEL: Kinds = ("image", "image", "kernel")
 IMAGE_BY_IMAGE: Kinds = ("kernel", "image", "image")
@@ -114,19 +114,21 @@ def _found(dtype: str, rank: int, ways: MakeWays, kinds: Kinds) -> Convolution |
     if dtype not in FLOATS or rank not in (1, 2, 3) or config.jit_mode() == "off":
         return None
     tiles = find_tiles("float32" if dtype == "float16" else dtype)
-    return None if tiles is None else Convolution(dtype, tiles.dtype, rank, 3, kinds, ways, tiles)
+    if tiles is None:
+        return None
+    return Convolution(dtype, tiles.dtype, rank, 3, kinds, partial(ways, tiles))
 
 
 class Convolution(Preparable):
     """A call that checks its operands and hands on contiguous arrays of the dtype computed in."""
 
     def __init__(
-        self, dtype: str, computed: str, rank: int, axes: int, kinds: Kinds, ways: MakeWays,
-        compiled: object,
-    ) -> None:  # fmt: skip
+        self, dtype: str, computed: str, rank: int, axes: int, kinds: Kinds, ways: MakeWays
+    ) -> None:
         """`rank` spatial axes, of which the compiled form has so many `axes`."""
         self._dtype, self._computed, self._rank, self._axes = dtype, computed, rank, axes
-        self._kinds, self._ways, self._compiled = kinds, ways, compiled
+        self._kinds, self._ways = kinds, ways
+        self._planned: dict[tuple[Ints | bool, ...], list[Way]] = {}
 
     def __call__(
         self, out: Array, first: Array, second: Array, strides: Sequence[int],
@@ -142,15 +144,34 @@ class Convolution(Preparable):
         """The call: the first of its ways, and behind it those for results that are not right."""
         ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
         into = result_array(out, self._computed, ready)
-        arrays = into, *ready
+        arrays = into, ready[0], ready[1]
         if self._rank < self._axes:
-            missing = (1,) * (self._axes - self._rank)
-            arrays = tuple(map(_expanded, arrays, self._kinds, [missing] * 3))
-        prepared = first_right(iter(self._ways(self._compiled, *arrays, *steps, workspace)))
+            missing, kinds = (1,) * (self._axes - self._rank), self._kinds
+            arrays = (
+                _expanded(into, kinds[0], missing),
+                _expanded(ready[0], kinds[1], missing),
+                _expanded(ready[1], kinds[2], missing),
+            )
+        sizes = arrays[0].shape, arrays[1].shape, arrays[2].shape, *steps
+        ways = self._planned.get((config.exact(), *sizes)) or self._plan(sizes)
+        prepared = ways[0].prepare(*arrays, workspace)
+        if prepared.check_after is not None:
+            rest = (way.prepare(*arrays, workspace) for way in ways[1:])
+            prepared = prepared._replace(otherwise=partial(first_right, rest))
         if into is not out:
             prepared = prepared.then(copied(out, into))
         lasts = into is out and ready[0] is first and ready[1] is second
         return prepared._replace(kept=ready, is_lasting=lasts)
+
+    def _plan(self, sizes: tuple[Ints, ...]) -> list[Way]:
+        """The ways of a call in order, kept once all of them are ready."""
+        wanted = list(self._ways(*sizes))
+        ways = [way for way in wanted if way is not None]
+        if len(self._planned) >= MAX_PLANS:
+            self._planned.clear()
+        if len(ways) == len(wanted):
+            self._planned[config.exact(), *sizes] = ways
+        return ways
 
     def _checked(
         self, out: Array, first: Array, second: Array, *steps: Sequence[int]

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,26 +67,38 @@ def is_profitable(tiles: Tiles, out: Ints, kernel: Ints, geometry: Sequence[Sequ
     return flat and 2 * kernel[3] <= tiles.lanes <= 2 * kernel[4] and min(pads) >= 0
 
 
+class _Spread(NamedTuple):
+    """The gradient to the input for some sizes."""
+
+    packed_bytes: int
+    pack: Plan
+    run: Plan
+
+    def prepare(self, out: Array, g: Array, kernel: Array, workspace: Workspace) -> Prepared:
+        """The call for arrays of these sizes."""
+        packed = workspace.take(self.packed_bytes)
+        pack = self.pack.launch(workspace, packed, address_of(kernel))
+        return Prepared((pack, self.run.launch(workspace, address_of(out), address_of(g), packed)))
+
+
 def way(
-    tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array,
-    geometry: Sequence[Sequence[int]], workspace: Workspace,
-) -> Prepared:  # fmt: skip
-    """The gradient to the input, `out`, of a convolution whose result has the gradient `g`."""
-    pack, spread = _planned(tiles, loops, out.shape, g.shape, kernel.shape, *map(tuple, geometry))
-    lanes, (filters, width) = tiles.lanes, (kernel.shape[4], math.prod(kernel.shape[:4]))
-    packed = workspace.take(filters * -(-width // lanes) * lanes * tiles.size)
-    parts = (
-        pack.launch(workspace, packed, address_of(kernel)),
-        spread.launch(workspace, address_of(out), address_of(g), packed),
-    )
-    return Prepared(parts)
+    tiles: Tiles, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints, dilation: Ints
+) -> _Spread | None:
+    """The gradient to the input, `out`, of a convolution whose result has the gradient `g`.
+
+    None while it is not ready.
+    """
+    loops = find_loops(tiles.dtype)
+    if loops is None:
+        return None
+    return _planned(tiles, loops, out, g, kernel, strides, pads, dilation)
 
 
 @functools.lru_cache(MAX_PLANS)
 def _planned(
     tiles: Tiles, loops: Loops, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints,
     dilation: Ints,
-) -> tuple[Plan, Plan]:  # fmt: skip
+) -> _Spread:  # fmt: skip
     filters, width = kernel[4], math.prod(kernel[:4])
     (row_taps, taps), (stride, step), (row_pad, pad) = kernel[1:3], strides[1:], pads[1:]
     place = np.zeros(1, np.int64)
@@ -116,4 +129,5 @@ def _planned(
     items = out[0] * chunks
     work = math.prod(g[:4]) * filters * length // items
     fields = kernel_file.parameters_of(SPREAD)
-    return pack, plan(loops.spread, tiles.dtype, fields, values, items, work, areas)
+    run = plan(loops.spread, tiles.dtype, fields, values, items, work, areas)
+    return _Spread(filters * length * tiles.size, pack, run)

@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Launch, Part, Prepared
+from kbench.engine.jit.launch import Part, Prepared
 from kbench.engine.kernels.conv import col2im, direct_source
 from kbench.engine.kernels.conv.launch import (
     MAX_PLANS,
@@ -25,6 +26,7 @@ from kbench.engine.kernels.conv.launch import (
     PRODUCTS_PER_ELEMENT,
     Plan,
     Tiles,
+    Way,
     cleared,
     plan,
     starts,
@@ -47,55 +49,34 @@ FIRST_CACHE_WEIGHT_BYTES = 1 << 15
 
 
 def forward(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], workspace: Workspace,
-) -> Iterator[Prepared]:  # fmt: skip
+    tiles: Tiles, out: Ints, x: Ints, kernel: Ints, strides: Ints, pads: Ints, dilation: Ints
+) -> Iterator[Way | None]:
     """The convolution itself; what `pads` and the size of `out` reach over is zero."""
-    if x.shape[0] != out.shape[0] or (x.shape[4], out.shape[4]) != kernel.shape[3:]:
-        raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
-    yield from _by_winograd(tiles, out, x, kernel, False, strides, pads, dilation, workspace)
-    axes = tuple(map(forward_axis, kernel.shape[:3], strides, pads, dilation, out.shape[1:4]))
-    parts = _gather(tiles, out, x, kernel, False, axes, workspace)
-    yield Prepared(parts)
+    if x[0] != out[0] or (x[4], out[4]) != kernel[3:]:
+        raise ValueError(f"x {x}, kernel {kernel} and result {out} disagree")
+    if winograd.is_profitable(tiles, out, kernel, strides, dilation):
+        yield winograd.convolution(tiles, out, x, kernel, False, pads, dilation)
+    axes = tuple(map(forward_axis, kernel[:3], strides, pads, dilation, out[1:4]))
+    yield _Direct((_gather(tiles, out, x, kernel, False, axes),))
 
 
 def to_input(
-    tiles: Tiles, out: Array, g: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], workspace: Workspace,
-) -> Iterator[Prepared]:  # fmt: skip
+    tiles: Tiles, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints, dilation: Ints
+) -> Iterator[Way | None]:
     """The gradient to the input of a convolution whose result has the gradient `g`."""
-    if g.shape[0] != out.shape[0] or (out.shape[4], g.shape[4]) != kernel.shape[3:]:
-        raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
-    yield from _by_winograd(tiles, out, g, kernel, True, strides, pads, dilation, workspace)
-    geometry = strides, pads, dilation
-    if min(out.size, g.size) > 0 and col2im.is_profitable(tiles, out.shape, kernel.shape, geometry):
-        loops = col2im.find_loops(tiles.dtype)
-        if loops is not None:
-            yield col2im.way(tiles, loops, out, g, kernel, geometry, workspace)
-    axes = map(backward_axes, kernel.shape[:3], strides, pads, dilation, out.shape[1:4])
-    found = [_gather(tiles, out, g, kernel, True, phase, workspace) for phase in phases(list(axes))]
-    parts: list[Part] = [part for phase in found for part in phase if isinstance(part, Launch)]
-    if sum(map(len, found)) > len(parts):  # all of it is cleared faster than some phases are
-        parts.insert(0, cleared(out, ()))
-    yield Prepared(parts)
-
-
-def _by_winograd(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, strides: Sequence[int],
-    pads: Sequence[int], dilation: Sequence[int], workspace: Workspace,
-) -> Iterator[Prepared]:  # fmt: skip
-    """Winograd's form where it is faster and ready."""
-    sizes = tiles, out.shape, kernel.shape
-    plain = winograd.is_profitable(*sizes, strides, dilation)
-    if not (plain or back and winograd.suits_spread(*sizes, strides, pads, dilation)):
-        return
-    loops = winograd.find_loops()
-    if loops is None:
-        return
-    if plain:
-        yield winograd.convolve(tiles, loops, out, x, kernel, back, pads, dilation, workspace)
-    else:
-        yield winograd.spread(tiles, loops, out, x, kernel, strides, pads, workspace)
+    if g[0] != out[0] or (out[4], g[4]) != kernel[3:]:
+        raise ValueError(f"g {g}, kernel {kernel} and result {out} disagree")
+    sizes, geometry = (tiles, out, kernel), (strides, pads, dilation)
+    if winograd.is_profitable(*sizes, strides, dilation):
+        yield winograd.convolution(tiles, out, g, kernel, True, pads, dilation)
+    elif winograd.suits_spread(*sizes, *geometry):
+        yield winograd.spread(tiles, out, g, kernel, strides, pads)
+    if math.prod(out) * math.prod(g) > 0 and col2im.is_profitable(*sizes, geometry):
+        yield col2im.way(tiles, out, g, kernel, *geometry)
+    axes = map(backward_axes, kernel[:3], strides, pads, dilation, out[1:4])
+    yield _Direct(
+        tuple(_gather(tiles, out, g, kernel, True, phase) for phase in phases(list(axes)))
+    )
 
 
 # ------------------------------------------------------------------ forward, and back to the input
@@ -106,27 +87,45 @@ class _Gather:
     """One phase of a convolution for some sizes."""
 
     pack: Plan
-    packed: int
-    """Elements of the packed kernel."""
+    packed_bytes: int
+    """Bytes of the packed kernel."""
     run: Plan
 
 
+Places = tuple[slice, ...]
+"""Where no tap reaches: zeros."""
+
+
+class _Direct(NamedTuple):
+    """All phases of a convolution: every output of it is written."""
+
+    phases: tuple[_Gather | Places | None, ...]
+
+    def prepare(self, out: Array, x: Array, kernel: Array, workspace: Workspace) -> Prepared:
+        """The launches at these addresses."""
+        parts: list[Part] = []
+        empty = [phase for phase in self.phases if isinstance(phase, tuple)]
+        if empty:  # all of it is cleared faster than some phases are
+            parts.append(cleared(out, empty[0] if len(self.phases) == 1 else ()))
+        for phase in self.phases:
+            if isinstance(phase, _Gather):
+                packed = workspace.take(phase.packed_bytes)
+                parts.append(phase.pack.launch(workspace, packed, address_of(kernel)))
+                places = address_of(out), address_of(x), packed
+                parts.append(phase.run.launch(workspace, *places))
+        return Prepared(parts)
+
+
 def _gather(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, axes: tuple[WindowAxis, ...],
-    workspace: Workspace,
-) -> list[Part]:  # fmt: skip
-    """One phase of a convolution: every output of it is written."""
-    if out.size == 0 or min(axis.count for axis in axes) == 0:
-        return []
-    if x.size == 0 or kernel.size == 0 or min(len(axis.offsets) for axis in axes) == 0:
+    tiles: Tiles, out: Ints, x: Ints, kernel: Ints, back: bool, axes: tuple[WindowAxis, ...]
+) -> _Gather | Places | None:
+    """One phase of a convolution; None where it has no outputs."""
+    if min(out) == 0 or min(axis.count for axis in axes) == 0:
+        return None
+    if min(*x, *kernel) == 0 or min(len(axis.offsets) for axis in axes) == 0:
         places = tuple(slice(axis.phase, None, axis.step) for axis in axes)
-        return [cleared(out, (slice(None), *places))]
-    planned = _planned(tiles, out.shape, x.shape, kernel.shape, back, axes)
-    packed = workspace.take(planned.packed * tiles.size)
-    return [
-        planned.pack.launch(workspace, packed, address_of(kernel)),
-        planned.run.launch(workspace, address_of(out), address_of(x), packed),
-    ]
+        return (slice(None), *places)
+    return _planned(tiles, out, x, kernel, back, axes)
 
 
 @functools.lru_cache(MAX_PLANS)
@@ -165,7 +164,7 @@ def _planned(
         offsets,
     )  # fmt: skip
     pack, packed = _packing(tiles, kernel, back, axes)
-    return _Gather(pack, packed, run)
+    return _Gather(pack, packed * tiles.size, run)
 
 
 def _packing(
@@ -213,26 +212,34 @@ def _cut_fields(cut: Cut) -> dict[str, int]:
 # ------------------------------------------------------------------ back to the kernel
 
 
+class _Sums(NamedTuple):
+    """Sums of parts of the images, which are joined."""
+
+    dtype: np.dtype[np.generic]
+    parts: int
+    run: Plan
+
+    def prepare(self, out: Array, g: Array, x: Array, workspace: Workspace) -> Prepared:
+        """The launches at these addresses."""
+        several = self.parts > 1
+        partials = workspace.array((self.parts, *out.shape), self.dtype) if several else out
+        launch = self.run.launch(workspace, *map(address_of, (partials, x, g)))
+        return Prepared((launch, Joined(out, partials)) if several else (launch,))
+
+
 def to_kernel(
-    tiles: Tiles, out: Array, g: Array, x: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], workspace: Workspace,
-) -> Iterator[Prepared]:  # fmt: skip
+    tiles: Tiles, out: Ints, g: Ints, x: Ints, strides: Ints, pads: Ints, dilation: Ints
+) -> Iterator[Way | None]:
     """The gradient to the kernel, `out`, of a convolution of `x` whose result has gradient `g`."""
-    if x.shape[0] != g.shape[0] or (x.shape[4], g.shape[4]) != out.shape[3:]:
-        raise ValueError(f"g {g.shape}, x {x.shape} and result {out.shape} disagree")
-    if g.size == 0 or x.size == 0 or out.size == 0:
-        yield Prepared((cleared(out, ()),))
+    if x[0] != g[0] or (x[4], g[4]) != out[3:]:
+        raise ValueError(f"g {g}, x {x} and result {out} disagree")
+    if min(*g, *x, *out) == 0:
+        yield _Direct(((),))
         return
-    if winograd.is_profitable(tiles, g.shape, out.shape, strides, dilation, sums=True):
-        loops = winograd.find_loops()
-        if loops is not None:
-            yield winograd.to_kernel(tiles, loops, out, g, x, pads, dilation, workspace)
-    steps = tuple(strides), tuple(pads), tuple(dilation)
-    parts, sums = _planned_sums(tiles, out.shape, g.shape, x.shape, *steps)
-    partials = out if parts == 1 else workspace.array((parts, *out.shape), out.dtype)
-    last = () if parts == 1 else (Joined(out, partials),)
-    places = address_of(partials), address_of(x), address_of(g)
-    yield Prepared((sums.launch(workspace, *places), *last))
+    if winograd.is_profitable(tiles, g, out, strides, dilation, sums=True):
+        yield winograd.to_kernel(tiles, out, g, x, pads, dilation)
+    parts, run = _planned_sums(tiles, out, g, x, strides, pads, dilation)
+    yield _Sums(np.dtype(tiles.dtype), parts, run)
 
 
 @functools.lru_cache(MAX_PLANS)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -105,6 +106,13 @@ def plan(
     area = starts(areas)[-1]
     each = -(-work // PRODUCTS_PER_ELEMENT)
     return Plan(job, PACERS[dtype], template, items, each, area, tuple(kept))
+
+
+class Way(Protocol):
+    """One way to a convolution of some sizes."""
+
+    def prepare(self, out: Array, first: Array, second: Array, workspace: Workspace) -> Prepared:
+        """The call for contiguous arrays of these sizes."""
 
 
 def cleared(out: Array, places: tuple[slice, ...]) -> HostStep:

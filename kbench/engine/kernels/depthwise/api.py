@@ -11,14 +11,15 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from kbench.engine.codegen.join_kernels import Joined
-from kbench.engine.core.types import Array, CancelCheck
+from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import HostStep, Launch, Part, Prepared
@@ -30,8 +31,8 @@ from kbench.engine.kernels.conv.api import (
     IMAGE_BY_KERNEL,
     Convolution,
     Kinds,
-    MakeWays,
 )
+from kbench.engine.kernels.conv.launch import Way
 from kbench.engine.kernels.conv.tiling import (
     WindowAxis,
     backward_axes,
@@ -111,23 +112,46 @@ def _loops(dtype: str, jobs: dict[str, Job]) -> Loops:
 _find_loops = Family(_sources, _loops).find
 
 
-def _found(dtype: str, rank: int, ways: MakeWays, kinds: Kinds) -> Convolution | None:
+Geometry = tuple[Ints, Ints, Ints]
+"""Strides, zeros before, and dilation, along each axis."""
+
+
+class _Way(NamedTuple):
+    """A form whose plans are looked for with each call."""
+
+    form: Callable[..., Prepared]
+    loops: Loops
+    geometry: Geometry
+
+    def prepare(self, out: Array, first: Array, second: Array, workspace: Workspace) -> Prepared:
+        """The call for these arrays."""
+        return self.form(self.loops, self.geometry, out, first, second, workspace)
+
+
+def _found(
+    dtype: str, rank: int, form: Callable[..., Prepared], kinds: Kinds
+) -> Convolution | None:
     if dtype not in FLOATS or rank > 2 or config.jit_mode() == "off":
         return None
     loops = _find_loops("float32" if dtype == "float16" else dtype)
     if loops is None:
         return None
-    return Convolution(dtype, loops.dtype, rank, 2, kinds, ways, loops)
+
+    def ways(
+        _out: Ints, _first: Ints, _second: Ints, strides: Ints, pads: Ints, dilation: Ints
+    ) -> Iterator[Way]:
+        yield _Way(form, loops, (strides, pads, dilation))
+
+    return Convolution(dtype, loops.dtype, rank, 2, kinds, ways)
 
 
 def _forward(
-    loops: Loops, out: Array, x: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], workspace: Workspace,
-) -> Iterator[Prepared]:  # fmt: skip
+    loops: Loops, geometry: Geometry, out: Array, x: Array, kernel: Array, workspace: Workspace
+) -> Prepared:
     channels, multiplier = kernel.shape[2:]
     if (x.shape[0], x.shape[3], out.shape[3]) != (out.shape[0], channels, channels * multiplier):
         raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
-    axes = tuple(map(forward_axis, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
+    axes = tuple(map(forward_axis, kernel.shape[:2], *geometry, out.shape[1:3]))
     weights = kernel.reshape(*kernel.shape[:2], -1)
 
     def block(first: int, last: int, cancel_check: CancelCheck | None) -> None:
@@ -140,20 +164,18 @@ def _forward(
     ]
     if multiplier == 1:
         parts = _gather(loops, out, x, weights, axes, workspace)
-    yield Prepared(parts)
+    return Prepared(parts)
 
 
 def _to_input(
-    loops: Loops, out: Array, g: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], workspace: Workspace,
-) -> Iterator[Prepared]:  # fmt: skip
+    loops: Loops, geometry: Geometry, out: Array, g: Array, kernel: Array, workspace: Workspace
+) -> Prepared:
     channels, multiplier = kernel.shape[2:]
     if (g.shape[0], out.shape[3], g.shape[3]) != (out.shape[0], channels, channels * multiplier):
         raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
     if kernel.size == 0:
-        yield Prepared([conv_launch.cleared(out, ())])
-        return
-    axes = list(map(backward_axes, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
+        return Prepared([conv_launch.cleared(out, ())])
+    axes = list(map(backward_axes, kernel.shape[:2], *geometry, out.shape[1:3]))
     weights = kernel.reshape(*kernel.shape[:2], -1)
 
     def all_phases(out: Array, g: Array) -> list[Part]:
@@ -171,7 +193,7 @@ def _to_input(
     ]
     if multiplier == 1:
         parts = all_phases(out, g)
-    yield Prepared(parts)
+    return Prepared(parts)
 
 
 def _image_blocks(x: Array, multiplier: int) -> list[tuple[int, int]]:
@@ -240,16 +262,14 @@ def _planned(
 
 
 def _to_kernel(
-    loops: Loops, out: Array, g: Array, x: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], workspace: Workspace,
-) -> Iterator[Prepared]:  # fmt: skip
+    loops: Loops, geometry: Geometry, out: Array, g: Array, x: Array, workspace: Workspace
+) -> Prepared:
     channels, multiplier = out.shape[2:]
     if (x.shape[0], x.shape[3], g.shape[3]) != (g.shape[0], channels, channels * multiplier):
         raise ValueError(f"g {g.shape}, x {x.shape} and result {out.shape} disagree")
     if out.size == 0 or x.size == 0 or g.size == 0:
-        yield Prepared([conv_launch.cleared(out, ())])
-        return
-    axes = tuple(map(forward_axis, out.shape[:2], strides, pads, dilation, g.shape[1:3]))
+        return Prepared([conv_launch.cleared(out, ())])
+    axes = tuple(map(forward_axis, out.shape[:2], *geometry, g.shape[1:3]))
     window, total = tuple(out.shape[:2]), out.reshape(*out.shape[:2], -1)
 
     def sums(g: Array, x: Array) -> tuple[Launch, Array]:
@@ -271,7 +291,7 @@ def _to_kernel(
     if multiplier == 1:
         launch, totals = sums(g, x)
         parts = [launch, Joined(total, totals)]
-    yield Prepared(parts)
+    return Prepared(parts)
 
 
 @functools.lru_cache(conv_launch.MAX_PLANS)

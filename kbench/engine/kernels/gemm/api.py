@@ -125,7 +125,7 @@ class Product(Preparable):
                 raise ValueError("rows can be worked on only in a result of the kernel's own form")
             parts.append(copied(out, into))
         lasts = into is out and given[0] is x and given[1] is y
-        return Prepared(parts, kept=given, is_lasting=lasts)
+        return Prepared(parts, "library", None, None, given, lasts)
 
 
 def _expect(out: Array, x: Array, y: Array, dtype: str) -> None:
@@ -159,8 +159,8 @@ def _parts(
         parts.append(HostStep(lambda _check: out.fill(0)))
     else:
         shapes, whole = (out.shape, x.shape, y.shape), after is not None
-        runs = _planned(compiled, *shapes, x.strides, y.strides, threads.count(), whole)
-        room = workspace.take(max(run.bytes for run in runs))  # one after the other
+        runs, size = _planned(compiled, *shapes, x.strides, y.strides, threads.count(), whole)
+        room = workspace.take(size)
         parts = [run.part(compiled, room, out, x, y, after) for run in runs]
         finished = runs[-1].finishes
     if after is not None and not finished:
@@ -237,8 +237,11 @@ class _Claimed(NamedTuple):
 def _planned(
     compiled: Compiled, out: Ints, x: Ints, y: Ints, x_steps: Ints, y_steps: Ints, workers: int,
     whole: bool,
-) -> list[_Run]:  # fmt: skip
-    """The runs of a product of nonzero size; `whole` asks for jobs of whole rows."""
+) -> tuple[list[_Run], int]:  # fmt: skip
+    """The runs of a product of nonzero size, and the scratch memory that they take in turns.
+
+    `whole` asks for jobs of whole rows.
+    """
     item = compiled.tile.size
     sizes = ProductSizes(
         stacks=math.prod(out[:-2]), rows=out[-2], columns=out[-1], depth=x[-1],
@@ -252,7 +255,8 @@ def _planned(
         tables = [np.concatenate([places[:2], row]) for row in places[2:].reshape(-1, 3)]
     pieces = gemm_plan.cut(sizes, compiled.tile, workers, whole)
     finishes = whole and len(tables) == 1
-    return [_Run(piece, compiled, table, finishes) for table in tables for piece in pieces]
+    runs = [_Run(piece, compiled, table, finishes) for table in tables for piece in pieces]
+    return runs, max(run.bytes for run in runs)
 
 
 def _places(out: Ints, x: Ints, y: Ints, x_steps: Ints, y_steps: Ints, item: int) -> Array:

@@ -86,11 +86,13 @@ def _product_kernel(
     ):
         return None
 
-    def factory() -> _Contraction | None:
+    def factory() -> Preparable | None:
         from kbench.engine.kernels.gemm import api as gemm  # on first need: it brings much along
 
         multiply = gemm.find("product", computed)
-        return None if multiply is None else _Contraction(multiply.prepare, matrices, dtype)
+        if multiply is None or (matrices is None and computed == dtype):
+            return multiply
+        return _Contraction(multiply, matrices, dtype)
 
     return factory
 
@@ -98,9 +100,7 @@ def _product_kernel(
 class _Contraction(Preparable):
     """A product of operands that are first seen as matrices; float16 goes through float32."""
 
-    def __init__(
-        self, multiply: Callable[..., Prepared], matrices: Matrices | None, dtype: str
-    ) -> None:
+    def __init__(self, multiply: Preparable, matrices: Matrices | None, dtype: str) -> None:
         self._multiply, self._matrices = multiply, matrices
         self._is_widened = dtype == "float16"
 
@@ -114,12 +114,12 @@ class _Contraction(Preparable):
             lasts = all(map(np.may_share_memory, given, (out, x, y)))
         if self._is_widened:
             return _in_float32(self._multiply, *given, workspace)
-        prepared = self._multiply(*given, workspace, **rest)
+        prepared = self._multiply.prepare(*given, workspace, **rest)
         return prepared if lasts else prepared._replace(is_lasting=False)
 
 
 def _in_float32(
-    multiply: Callable[..., Prepared],
+    multiply: Preparable,
     out: np.ndarray,
     x: np.ndarray,
     y: np.ndarray,
@@ -131,5 +131,5 @@ def _in_float32(
         with np.errstate(all="ignore"):
             out[...] = wide
 
-    whole = multiply(wide, x.astype(np.float32), y.astype(np.float32), workspace)
+    whole = multiply.prepare(wide, x.astype(np.float32), y.astype(np.float32), workspace)
     return whole.then(HostStep(rounded))._replace(is_lasting=False)

@@ -198,8 +198,10 @@ def test_tiles_of_other_machines(lanes, most):
         into = np.ascontiguousarray(into)
         arrays = three(first, False), three(second, way != "to_kernel")
         geometry = (1, *strides), (0, *pads), (1, *dilation)
-        made = ways[way](tiles, into, *arrays, *geometry, Workspace())
-        first_right(iter(made)).run(None)
+        shapes = [array.shape for array in (into, *arrays)]
+        made = [one for one in ways[way](tiles, *shapes, *geometry) if one is not None]
+        workspace = Workspace()
+        first_right(one.prepare(into, *arrays, workspace) for one in made).run(None)
         np.copyto(out, into.reshape(out.shape))
 
     for space, window, places, *geometry, images, channels, filters in SIZES[4:14]:

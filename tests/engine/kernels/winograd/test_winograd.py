@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once
@@ -28,17 +31,21 @@ def taken(monkeypatch):
     def counting(make):
         def counted(*arguments):
             way = make(*arguments)
-
-            def check_after():
-                done = way.check_after()
-                counts["taken"] += done
-                return done
-
-            return way._replace(check_after=check_after)
+            return way and SimpleNamespace(prepare=functools.partial(prepare, way))
 
         return counted
 
-    for name in ("convolve", "spread", "to_kernel"):
+    def prepare(way, *arrays):
+        prepared = way.prepare(*arrays)
+
+        def check_after():
+            done = prepared.check_after()
+            counts["taken"] += done
+            return done
+
+        return prepared._replace(check_after=check_after)
+
+    for name in ("convolution", "spread", "to_kernel"):
         monkeypatch.setattr(winograd, name, counting(getattr(winograd, name)))
     return counts
 
