@@ -1,9 +1,7 @@
 """Tier 1: compiled convolutions with channels last, over one to three spatial axes.
 
-`find_forward`, `find_to_input` and `find_to_kernel` give a call, or None while it is not ready,
-when it cannot be had or JIT is off. The calls check every size before compiled code sees an
-address. float16 is computed in float32. `is_profitable` says for which sizes the kernels are worth
-it.
+`find_kernel` gives a call, which checks every size before compiled code sees an address. float16 is
+computed in float32. `is_profitable` says for which sizes the kernels are worth it.
 """
 
 from __future__ import annotations
@@ -33,32 +31,35 @@ IMAGE_BY_IMAGE: Kinds = ("kernel", "image", "image")
 """What result and operands are: axes that are missing are before the space, wherever it begins."""
 
 FLOATS = ("float16", "float32", "float64")
+PRODUCTS: dict[str, tuple[MakeWays, Kinds]] = {
+    "forward": (direct.forward, IMAGE_BY_KERNEL),
+    "to_input": (direct.to_input, IMAGE_BY_KERNEL),
+    "to_kernel": (direct.to_kernel, IMAGE_BY_IMAGE),
+}
 MIN_PRODUCTS = 500_000
 """Products below which the NumPy form is as fast."""
 
 
-def find_forward(dtype: str, rank: int) -> Convolution | None:
-    """`(out, x, kernel, strides, pads_before, dilation, cancel_check=None)`: the convolution.
+def find_kernel(product: str, dtype: str, rank: int) -> Convolution | None:
+    """One of `PRODUCTS`, or None while it is not ready, when it cannot be had or JIT is off.
 
-    x[n, *space, channels], kernel[*window, channels, filters], out[n, *new_space, filters], each
-    of rank + 2 axes. Padding is zeros: `pads_before` of it, and as much after as `out` needs.
+    Called as `(out, x, kernel, strides, pads_before, dilation, cancel_check=None)` it is "forward",
+    the convolution of x[n, *space, channels] with kernel[*window, channels, filters], of rank + 2
+    axes each. "to_input", as `(out, g, kernel, ...)`, is the gradient to x; "to_kernel", as `(out,
+    g, x, ...)`, that to the kernel. Padding is zeros: `pads_before` of it, and as much after as is
+    needed.
     """
-    return _found(dtype, rank, direct.forward, IMAGE_BY_KERNEL)
+    if dtype not in FLOATS or rank not in (1, 2, 3) or config.jit_mode() == "off":
+        return None
+    tiles = find_tiles("float32" if dtype == "float16" else dtype)
+    if tiles is None:
+        return None
+    ways, kinds = PRODUCTS[product]
+    return Convolution(dtype, tiles.dtype, rank, 3, kinds, partial(ways, tiles))
 
 
-def find_to_input(dtype: str, rank: int) -> Convolution | None:
-    """`(out, g, kernel, strides, pads_before, dilation, cancel_check=None)`: the gradient to x."""
-    return _found(dtype, rank, direct.to_input, IMAGE_BY_KERNEL)
-
-
-def find_to_kernel(dtype: str, rank: int) -> Convolution | None:
-    """`(out, g, x, strides, pads_before, dilation, cancel_check=None)`: the gradient to the
-    kernel."""
-    return _found(dtype, rank, direct.to_kernel, IMAGE_BY_IMAGE)
-
-
-def find(way: str, dtype: str) -> Convolution | None:
-    """One of the three above, by name, over two axes; all ranks share their kernels.
+def find(product: str, dtype: str) -> Convolution | None:
+    """The kernel over two axes, for warm-up; all ranks and products share their kernels.
 
     Forms for some sizes are asked for as well, which calls otherwise do when one first suits.
     """
@@ -66,8 +67,7 @@ def find(way: str, dtype: str) -> Convolution | None:
         winograd.find_loops()
     if dtype in FLOATS[1:]:
         col2im.find_loops(dtype)
-    finders = {"forward": find_forward, "to_input": find_to_input, "to_kernel": find_to_kernel}
-    return finders[way](dtype, 2)
+    return find_kernel(product, dtype, 2)
 
 
 def tile_text(dtype: str) -> str:
@@ -108,15 +108,6 @@ def _tiles(dtype: str, jobs: dict[str, Job]) -> Tiles:
 
 find_tiles = Family(_sources, _tiles).find
 """The tiles of float32 or float64, or None while they are not ready."""
-
-
-def _found(dtype: str, rank: int, ways: MakeWays, kinds: Kinds) -> Convolution | None:
-    if dtype not in FLOATS or rank not in (1, 2, 3) or config.jit_mode() == "off":
-        return None
-    tiles = find_tiles("float32" if dtype == "float16" else dtype)
-    if tiles is None:
-        return None
-    return Convolution(dtype, tiles.dtype, rank, 3, kinds, partial(ways, tiles))
 
 
 class Convolution(Preparable):

@@ -1,9 +1,8 @@
 """Tier 1: compiled depthwise convolutions, channels last, over two axes.
 
-`find_depthwise_forward`, `find_depthwise_to_input` and `find_depthwise_to_kernel` give a call, or
-None while it is not ready, when it cannot be had or JIT is off. x[n, rows, columns, channels],
-kernel[height, width, channels, multiplier], out[n, new_rows, new_columns, channels * multiplier].
-Sizes are checked before compiled code sees an address. float16 is computed in float32.
+`find_kernel` gives a call for x[n, rows, columns, channels], kernel[height, width, channels,
+multiplier] and out[n, new_rows, new_columns, channels * multiplier]. Sizes are checked before
+compiled code sees an address. float16 is computed in float32.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from kbench.engine.kernels.conv.api import (
     IMAGE_BY_IMAGE,
     IMAGE_BY_KERNEL,
     Convolution,
-    Kinds,
 )
 from kbench.engine.kernels.conv.launch import Way
 from kbench.engine.kernels.conv.tiling import (
@@ -68,32 +66,6 @@ class Loops:
     reduce: Job
 
 
-def find_depthwise_forward(dtype: str, rank: int = 2) -> Convolution | None:
-    """`(out, x, kernel, strides, pads_before, dilation, cancel_check=None)`: the convolution."""
-    return _found(dtype, rank, _forward, IMAGE_BY_KERNEL)
-
-
-def find_depthwise_to_input(dtype: str, rank: int = 2) -> Convolution | None:
-    """`(out, g, kernel, strides, pads_before, dilation, cancel_check=None)`: the gradient to x."""
-    return _found(dtype, rank, _to_input, IMAGE_BY_KERNEL)
-
-
-def find_depthwise_to_kernel(dtype: str, rank: int = 2) -> Convolution | None:
-    """`(out, g, x, strides, pads_before, dilation, cancel_check=None)`: the gradient to the
-    kernel."""
-    return _found(dtype, rank, _to_kernel, IMAGE_BY_IMAGE)
-
-
-def find(way: str, dtype: str) -> Convolution | None:
-    """One of the three above, by name."""
-    finders = {
-        "forward": find_depthwise_forward,
-        "to_input": find_depthwise_to_input,
-        "to_kernel": find_depthwise_to_kernel,
-    }
-    return finders[way](dtype)
-
-
 def _sources(dtype: str) -> Sources:
     size = np.dtype(dtype).itemsize
     return {
@@ -109,7 +81,7 @@ def _loops(dtype: str, jobs: dict[str, Job]) -> Loops:
     return Loops(dtype, pixels, products, gather, reduce)
 
 
-_find_loops = Family(_sources, _loops).find
+find_loops = Family(_sources, _loops).find
 
 
 Geometry = tuple[Ints, Ints, Ints]
@@ -128,21 +100,26 @@ class _Way(NamedTuple):
         return self.form(self.loops, self.geometry, out, first, second, workspace)
 
 
-def _found(
-    dtype: str, rank: int, form: Callable[..., Prepared], kinds: Kinds
-) -> Convolution | None:
+def find_kernel(product: str, dtype: str, rank: int = 2) -> Convolution | None:
+    """A product as those of `conv/api.py`, over one axis or two; None while it is not ready, when
+    it cannot be had or JIT is off."""
     if dtype not in FLOATS or rank > 2 or config.jit_mode() == "off":
         return None
-    loops = _find_loops("float32" if dtype == "float16" else dtype)
+    loops = find_loops("float32" if dtype == "float16" else dtype)
     if loops is None:
         return None
+    forms = {"forward": _forward, "to_input": _to_input, "to_kernel": _to_kernel}
+    kinds = IMAGE_BY_IMAGE if product == "to_kernel" else IMAGE_BY_KERNEL
 
     def ways(
         _out: Ints, _first: Ints, _second: Ints, strides: Ints, pads: Ints, dilation: Ints
     ) -> Iterator[Way]:
-        yield _Way(form, loops, (strides, pads, dilation))
+        yield _Way(forms[product], loops, (strides, pads, dilation))
 
     return Convolution(dtype, loops.dtype, rank, 2, kinds, ways)
+
+
+find = find_kernel
 
 
 def _forward(

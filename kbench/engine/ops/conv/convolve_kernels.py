@@ -25,7 +25,8 @@ from kbench.engine.ops.conv.windows import WindowAttrs, pads_of, window_counts
 from kbench.engine.runtime import config
 from kbench.engine.runtime.workspace import Workspace
 
-FindKernel = Callable[[str, int], Preparable | None]  # by dtype and number of spatial axes
+FindKernel = Callable[[str, str, int], Preparable | None]
+"""By product, dtype and number of spatial axes."""
 IsProfitable = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
 NumpyForm = Callable[..., np.ndarray]  # (out, *arrays, **attrs)
 OperandShapes = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
@@ -38,7 +39,7 @@ MAX_STRIDE_CELLS = 64
 
 
 def kernel_selectors(
-    find_kernels: tuple[FindKernel, FindKernel, FindKernel],
+    find_kernel: FindKernel,
     forms: Sequence[NumpyForm],
     is_profitable: IsProfitable,
 ) -> list[KernelSelector]:
@@ -48,10 +49,8 @@ def kernel_selectors(
     """
     shapes: tuple[OperandShapes, ...] = (_forward_shapes, _to_input_shapes, _to_kernel_shapes)
     return [
-        _selector(product, find, operand_shapes, form, is_profitable)
-        for product, find, operand_shapes, form in zip(
-            PRODUCTS, find_kernels, shapes, forms, strict=True
-        )
+        _selector(product, find_kernel, operand_shapes, form, is_profitable)
+        for product, operand_shapes, form in zip(PRODUCTS, shapes, forms, strict=True)
     ]
 
 
@@ -83,7 +82,7 @@ def _selector(
         bordered = name == "to_input" or attrs["padding"] != "valid"
 
         def factory() -> _WindowKernel | None:
-            call = find(specs[0].dtype, len(before))
+            call = find(name, specs[0].dtype, len(before))
             if call is None:
                 return None
             numpy_form = partial(form, **attrs)

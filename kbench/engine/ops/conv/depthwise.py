@@ -19,7 +19,6 @@ from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.jit.launch import Preparable
 from kbench.engine.ops.conv.api import channel_axis, check_kernel, factors, window_attrs
 from kbench.engine.ops.conv.convolve import CONVOLVE, Kind, check_channels, family
-from kbench.engine.ops.conv.convolve_kernels import FindKernel
 from kbench.engine.ops.conv.convolve_numpy import (
     Block,
     Scratch,
@@ -154,16 +153,12 @@ def _filters(kernel: Spec) -> int | None:
     return None if channels is None or times is None else channels * times
 
 
-def _find_kernel(name: str) -> FindKernel:
-    """A function of the kernels' module, which is loaded when one is first asked for."""
+def _find_kernel(product: str, dtype: str, rank: int) -> Preparable | None:
+    from kbench.engine.kernels.depthwise import (
+        api as depthwise,  # on first need: it brings much along
+    )
 
-    def find(dtype: str, rank: int) -> Preparable | None:
-        from kbench.engine.kernels.depthwise import api as depthwise
-
-        kernel: Preparable | None = getattr(depthwise, name)(dtype, rank)
-        return kernel
-
-    return find
+    return depthwise.find_kernel(product, dtype, rank)
 
 
 DEPTHWISE = family(
@@ -175,11 +170,7 @@ DEPTHWISE = family(
         _forward,
         _to_input,
         _to_kernel,
-        (
-            _find_kernel("find_depthwise_forward"),
-            _find_kernel("find_depthwise_to_input"),
-            _find_kernel("find_depthwise_to_kernel"),
-        ),
+        _find_kernel,
         lambda name, kernel, places: math.prod(kernel) * places >= MIN_KERNEL_PRODUCTS,
     )
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import partial
 
 import numpy as np
 import pytest
@@ -26,14 +27,14 @@ FLOATS = ("float32", "float64", "float16")
 TOLERANCE = {"float16": 2e-2, "float32": 3e-5, "float64": 1e-12}
 WAYS = ("forward", "to_input", "to_kernel")
 FIND = {
-    "forward": conv.find_forward,
-    "to_input": conv.find_to_input,
-    "to_kernel": conv.find_to_kernel,
+    "forward": partial(conv.find_kernel, "forward"),
+    "to_input": partial(conv.find_kernel, "to_input"),
+    "to_kernel": partial(conv.find_kernel, "to_kernel"),
 }
 FIND_DEPTHWISE = {
-    "forward": depthwise.find_depthwise_forward,
-    "to_input": depthwise.find_depthwise_to_input,
-    "to_kernel": depthwise.find_depthwise_to_kernel,
+    "forward": partial(depthwise.find_kernel, "forward"),
+    "to_input": partial(depthwise.find_kernel, "to_input"),
+    "to_kernel": partial(depthwise.find_kernel, "to_kernel"),
 }
 
 
@@ -275,7 +276,7 @@ def test_sizes_of_zero_give_zeros_or_nothing():
 
 def test_arrays_that_do_not_fit_are_refused():
     x, kernel, g = large()
-    call = conv.find_forward("float32", 2)
+    call = conv.find_kernel("forward", "float32", 2)
     wrong = [
         (g, x[:3], kernel, *ONES),
         (g, x[..., :5], kernel, *ONES),
@@ -330,12 +331,12 @@ def test_a_call_can_be_stopped_and_the_next_one_is_whole():
 
 
 def test_none_without_a_compiler_or_for_other_dtypes(monkeypatch):
-    assert conv.find_forward("int32", 2) is None
-    assert conv.find_forward("float32", 4) is None
-    assert depthwise.find_depthwise_forward("bool") is None
+    assert conv.find_kernel("forward", "int32", 2) is None
+    assert conv.find_kernel("forward", "float32", 4) is None
+    assert depthwise.find_kernel("forward", "bool") is None
     monkeypatch.setenv("KBENCH_JIT", "off")
-    assert conv.find_forward("float32", 2) is None
-    assert depthwise.find_depthwise_to_kernel("float32") is None
+    assert conv.find_kernel("forward", "float32", 2) is None
+    assert depthwise.find_kernel("to_kernel", "float32") is None
 
 
 def test_the_library_knows_them():
@@ -364,7 +365,7 @@ def test_results_written_past_the_caches_are_the_same(dtype, monkeypatch):
         direct._planned.cache_clear()
         out = pool.take(arrays[2].shape, dtype)
         out.fill(7)
-        conv.find_forward(dtype, 2)(out, *arrays[:2], (1, 1), (0, 0), (1, 1))
+        conv.find_kernel("forward", dtype, 2)(out, *arrays[:2], (1, 1), (0, 0), (1, 1))
         results.append(out)
     direct._planned.cache_clear()
     np.testing.assert_array_equal(*results)

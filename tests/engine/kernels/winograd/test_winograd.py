@@ -258,7 +258,7 @@ def test_the_direct_form_is_taken_elsewhere(taken, monkeypatch):
     whole = shapes()
     exactly(monkeypatch, "forward", np.empty_like(whole[2]), *whole[:2], ONES)
     deep = operands((3, 24, 24), (1, 3, 3), (3, 24, 24), 1, 16, 16, "float32")
-    call = conv.find_forward("float32", 3)
+    call = conv.find_kernel("forward", "float32", 3)
     call(np.empty_like(deep[2]), *deep[:2], (2, 1, 1), (2, 1, 1), (1, 1, 1))
     assert taken["taken"] == 0
     run_found("forward", np.empty_like(whole[2]), *whole[:2], *ONES)
@@ -275,7 +275,9 @@ def test_a_call_can_be_stopped():
         raise Stopped
 
     with pytest.raises(Stopped):
-        conv.find_forward("float32", 2)(np.empty_like(arrays[2]), *arrays[:2], *ONES, check)
+        conv.find_kernel("forward", "float32", 2)(
+            np.empty_like(arrays[2]), *arrays[:2], *ONES, check
+        )
 
 
 def test_a_plan_says_which_form_ran(monkeypatch):
