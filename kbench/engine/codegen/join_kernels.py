@@ -15,7 +15,7 @@ import numpy as np
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import describe_array
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import DEFAULT_PACER, Launch
+from kbench.engine.jit.launch import STEADY_PACER, Launch
 from kbench.engine.jit.service import service
 
 HEAD = '''"""Library kernel of kbench: what other kernels leave to do, element after element."""
@@ -125,7 +125,7 @@ def _launch_of(
         kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # and room for halves
         arrays = kept
     params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)
-    return Launch(address, params, out.size, 1, False, DEFAULT_PACER, kept=tuple(kept))
+    return Launch(address, params, out.size, 1, False, STEADY_PACER, kept=tuple(kept))
 
 
 def joined(parts: Array) -> Array:

@@ -12,6 +12,7 @@ keeps launches says what keeps the arrays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
@@ -157,7 +158,8 @@ def first_right(ways: Iterator[Prepared]) -> Prepared:
     return way if way.check_after is None else way._replace(otherwise=partial(first_right, ways))
 
 
-DEFAULT_PACER = Pacer(2e-9)
+STEADY_PACER = Pacer(2e-9, math.inf)
+"""For kernels of all kinds: it learns of none what would be wrong for others."""
 
 
 def drive(
@@ -166,11 +168,14 @@ def drive(
     items: int,
     work: int,
     cancel_check: CancelCheck | None = None,
-    pacer: Pacer = DEFAULT_PACER,
+    seconds: float = 2e-9,
 ) -> None:
-    """Run a compiled job over items of about `work` elements, on all threads if it is enough."""
+    """Run a compiled job over items of about `work` elements, on all threads if it is enough.
+
+    `seconds` of an element are a guess, until the job has run.
+    """
     parallel = items * work >= threads.MIN_PARALLEL_ELEMENTS
-    Launch(job.address, params, items, work, parallel, pacer).run(cancel_check)
+    Launch(job.address, params, items, work, parallel, job.paced(seconds)).run(cancel_check)
 
 
 class LaunchGraph:

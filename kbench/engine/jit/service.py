@@ -22,6 +22,7 @@ from typing import Any
 from kbench.engine.core import fork_safety
 from kbench.engine.jit import compiler_process, disk_cache, loader, thread_pool
 from kbench.engine.runtime import config, threads
+from kbench.engine.runtime.pacer import Pacer
 
 THREAD_NAME = "kbench-compile"
 """Name of the threads that have sources compiled."""
@@ -53,6 +54,12 @@ class Job:
     compiler: compiler_process.CompilerProcess | compiler_process.InProcessCompiler | None = None
     restarted: bool = False
     done: threading.Event = field(default_factory=threading.Event)
+    pacer: Pacer | None = None
+
+    def paced(self, seconds: float) -> Pacer:
+        """How fast it runs here; `seconds` of an element are the guess until it has."""
+        self.pacer = self.pacer or Pacer(seconds)
+        return self.pacer
 
     @property
     def loaded(self) -> loader.Loaded:

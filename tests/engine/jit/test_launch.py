@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kbench.engine.jit.launch import HostStep, Launch, Prepared, first_right, run
+from kbench.engine.jit.service import Job
 from kbench.engine.runtime.pacer import Pacer
 from kbench.engine.runtime.workspace import Workspace
 
@@ -82,3 +83,9 @@ def test_a_call_that_is_stopped_goes_no_further() -> None:
     with pytest.raises(KeyboardInterrupt):
         run(prepare, None)
     assert log == ["a"]
+
+
+def test_each_job_learns_its_own_pace() -> None:
+    first, other = Job("first", str), Job("other", str)
+    assert first.paced(1e-9) is first.paced(5.0) and first.paced(5.0).seconds == 1e-9
+    assert other.paced(5.0).seconds == 5.0

@@ -30,11 +30,8 @@ MIN_STREAMED_BYTES = 1 << 23
 MAX_PLANS = 256
 """Sizes whose plans are kept."""
 
-PACERS = {
-    "float32": Pacer(1.5e-9, 20 * threads.MIN_PARALLEL_ELEMENTS),
-    "float64": Pacer(3e-9, 20 * threads.MIN_PARALLEL_ELEMENTS),
-}
-"""Seconds of 32 products, by dtype."""
+SECONDS = {"float32": 1.5e-9, "float64": 3e-9}
+"""Seconds of 32 products, by dtype: a guess."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +102,7 @@ def plan(
     template = np.array([values.get(name, 0) for name in fields], np.int64)
     area = starts(areas)[-1]
     each = -(-work // PRODUCTS_PER_ELEMENT)
-    return Plan(job, PACERS[dtype], template, items, each, area, tuple(kept))
+    return Plan(job, job.paced(SECONDS[dtype]), template, items, each, area, tuple(kept))
 
 
 class Way(Protocol):

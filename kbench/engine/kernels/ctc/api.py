@@ -14,15 +14,13 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.ctc.source import PADDED_LANES, scratch, source
-from kbench.engine.runtime.pacer import TILE_SECONDS, Pacer
+from kbench.engine.runtime.pacer import TILE_SECONDS
 from kbench.engine.runtime.workspace import Workspace
 
 MAX_SCRATCH_NUMBERS = 1 << 23
 """Float64 numbers of scratch that the rows of one call may take."""
 STATE_SECONDS = 3e-9
-"""Seconds for a state and step, by which a row is cut."""
-PACER = Pacer(STATE_SECONDS)
-"""The same as it is found, by which rows are."""
+"""Seconds for a state and step: a guess."""
 
 
 def find(name: str, dtype: str) -> KernelCall | None:
@@ -97,7 +95,7 @@ def _run(
             fields = [*heads, time, classes, states, each, begin, end, ways]
             fields.append(address_of(cost.reshape(-1)[first:]))
             params = np.array(fields, np.int64)
-            drive(job, params, len(part[0]), (end - begin) * work, cancel_check, PACER)
+            drive(job, params, len(part[0]), (end - begin) * work, cancel_check, STATE_SECONDS)
     workspace.release()
 
 

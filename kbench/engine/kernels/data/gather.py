@@ -18,10 +18,9 @@ from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import service
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
-from kbench.engine.runtime.pacer import Pacer
 
-PACER = Pacer(1e-9)
-"""Seconds for an element that is moved."""
+ELEMENT_SECONDS = 1e-9
+"""Seconds for an element that is moved: a guess."""
 MIN_BLOCK_BYTES = 64
 """Bytes of a row from which on it moves as one block."""
 
@@ -89,6 +88,6 @@ def find_take(dtype: str, width: int) -> KernelCall | None:
         way = 0 if size < MIN_BLOCK_BYTES else 2 if streamed else 1
         heads = [address_of(out), address_of(x), address_of(own)]
         params = np.array([*heads, size // word, way], np.int64)
-        drive(job, params, own.size, width, cancel_check, PACER)
+        drive(job, params, own.size, width, cancel_check, ELEMENT_SECONDS)
 
     return call

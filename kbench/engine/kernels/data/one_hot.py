@@ -13,10 +13,9 @@ from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import service
 from kbench.engine.kernels.data.gather import checked_result
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
-from kbench.engine.runtime.pacer import Pacer
 
-PACER = Pacer(3e-10)
-"""Seconds for an element that is written."""
+ELEMENT_SECONDS = 3e-10
+"""Seconds for an element that is written: a guess."""
 
 
 def source(bits: int) -> str:
@@ -49,6 +48,6 @@ def find(kind: str, dtype: str) -> KernelCall | None:
         one = int.from_bytes(np.ones(1, dtype).tobytes(), "little")
         stream = int(out.nbytes >= MIN_STREAMED_BYTES and width * size % 64 == 0)
         params = np.array([address_of(out), address_of(own), width, one, stream], np.int64)
-        drive(job, params, own.size, width, cancel_check, PACER)
+        drive(job, params, own.size, width, cancel_check, ELEMENT_SECONDS)
 
     return call

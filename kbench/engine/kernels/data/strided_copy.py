@@ -22,7 +22,6 @@ from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
 from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
-from kbench.engine.runtime.pacer import Pacer
 
 AxisStrides = tuple[int, int, int]
 """Size, and the steps of target and source in bytes."""
@@ -47,8 +46,8 @@ SHORT_LOOP_CELLS = 16
 """Cells up to which an inner loop is so short that the other axis is the better one."""
 MAX_UNCHECKED_BYTES = 1 << 22
 """Bytes that NumPy copies between two looks at the cancel flag."""
-PACERS = {"rows": Pacer(1.5e-10), "tiles": Pacer(1e-9), "cells": Pacer(1e-9)}
-"""Seconds of a byte in rows, of an element in other forms."""
+SECONDS = {"rows": 1.5e-10, "tiles": 1e-9, "cells": 1e-9}
+"""Seconds of a byte in rows, of an element in other forms: a guess."""
 _ZEROS = np.zeros(1 << 13, np.uint8)
 
 TURN_LANES = {1: 16, 2: 16, 4: 16, 8: 8}
@@ -233,7 +232,7 @@ def _by_kernel(target: Array, origin: Array, cancel_check: CancelCheck | None) -
     params[0], params[1] = address_of(target) + late, address_of(origin) + early
     if (params[0] | params[1]) % move.word:
         return False
-    drive(job, params, move.items, move.each, cancel_check, PACERS[move.form])
+    drive(job, params, move.items, move.each, cancel_check, SECONDS[move.form])
     return True
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import (
-    DEFAULT_PACER,
+    STEADY_PACER,
     HostStep,
     Launch,
     Part,
@@ -166,7 +166,7 @@ def _parts(
     if after is not None and not finished:
         rows, columns = math.prod(out.shape[:-1]), out.shape[-1]
         parallel = out.size >= threads.MIN_PARALLEL_ELEMENTS
-        parts.append(Launch(*after, rows, columns, parallel, DEFAULT_PACER))
+        parts.append(Launch(*after, rows, columns, parallel, STEADY_PACER))
     return parts
 
 
