@@ -17,6 +17,7 @@ from kbench.engine.codegen.loop_kernel import Kernel, request
 from kbench.engine.codegen.loop_program import Fold, Input, Program, statement
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import service
@@ -91,20 +92,6 @@ def find(name: str, dtype: str, view: str = "last") -> KernelCall | None:
         call: KernelCall | None = module.find(kind, dtype)
         return call
     raise ValueError(f"no library kernel {name!r}")
-
-
-def _expect(array: Array, dtype: str, size: int, writes: bool = False) -> Array:
-    """Check what compiled code will rely on; strided inputs are copied."""
-    if array.dtype != dtype or array.size != size:
-        raise ValueError(f"expected {size} elements of {dtype}, got {array.dtype}[{array.size}]")
-    if writes and not (array.flags.c_contiguous and array.flags.writeable):
-        raise ValueError("the result array must be contiguous and writeable")
-    return np.ascontiguousarray(array)
-
-
-def _apart(x: Array, out: Array) -> Array:
-    """x, copied when the result would overwrite what is still to be read."""
-    return x.copy() if np.may_share_memory(x, out) else x
 
 
 def _block(*values: int) -> Array:
@@ -183,13 +170,13 @@ def _rows(name: str, dtype: str, view: str) -> KernelCall | None:
 
     def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, _ = sides(x.shape, view)
-        x = _expect(x, dtype, outer * n)
-        _expect(out, dtype, outer if name == "logsumexp" else outer * n, writes=True)
+        same = not again and address_of(x) == address_of(out)
+        x = operand(x, dtype, outer * n, None if same else out)
+        check_result(out, dtype, outer if name == "logsumexp" else outer * n)
         if name == "logsumexp" and n == 0:
             out.fill(-np.inf)
         if out.size == 0 or n == 0:
             return
-        x = _apart(x, out) if again or address_of(x) != address_of(out) else x
         drive(job, _block(address_of(out), address_of(x), n), outer, n, cancel_check)
 
     return call
@@ -209,8 +196,8 @@ def _argfold(name: str, dtype: str, view: str) -> KernelCall | None:
 
     def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
-        x = _expect(x, dtype, outer * n * inner).view(read)
-        _expect(out, "int64", outer * inner, writes=True)
+        x = operand(x, dtype, outer * n * inner).view(read)
+        check_result(out, "int64", outer * inner)
         if out.size == 0:
             return
         if n == 0:
@@ -257,27 +244,23 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
 
     def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
-        x = _expect(x, dtype, outer * n * inner)
-        _expect(out, dtype, x.size, writes=True)
+        x = operand(x, dtype, outer * n * inner, None if address_of(x) == address_of(out) else out)
+        check_result(out, dtype, x.size)
+        apart = address_of(x) != address_of(out)
         if x.size == 0:
             return
-        x = _apart(x, out) if address_of(x) != address_of(out) else x
         if not last:
             width = cumulative.columns(outer, inner)
             blocks = -(-inner // width)
             row = min(inner, width) * x.itemsize
-            streamed = address_of(x) != address_of(out) and cpu_caches.is_streamed(
-                2 * x.nbytes, row
-            )
+            streamed = apart and cpu_caches.is_streamed(2 * x.nbytes, row)
             places = (address_of(out), address_of(x), n, inner, width, blocks)
-            drive(
-                job, _block(*places, streamed), outer * blocks, n * min(inner, width), cancel_check
-            )
+            params, work = _block(*places, streamed), n * min(inner, width)
+            drive(job, params, outer * blocks, work, cancel_check)
             return
         assert fold is not None
         width = n if outer >= MIN_ITEMS or n < 4 * BLOCK_ELEMENTS else BLOCK_ELEMENTS
         starts, besides = _starts(name, x.reshape(outer, n), width, fold, cancel_check)
-        apart = address_of(x) != address_of(out)
         streamed = apart and cpu_caches.is_streamed(2 * x.nbytes, width * x.itemsize)
         places = (address_of(out), address_of(x), n, width, starts.shape[1], address_of(starts))
         params = _block(*places, address_of(besides), streamed)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
@@ -48,18 +49,12 @@ def find(name: str, dtype: str) -> KernelCall | None:
     ) -> None:
         rows, _, classes = x.shape
         cost = out if name == "cost" else np.empty(rows, dtype) if cost is None else cost
-        _check(cost, x, (rows,), dtype)
-        _check(out, x, (rows,) if name == "cost" else x.shape, dtype)
+        check_result(cost, dtype, rows)
+        check_result(out, dtype, rows if name == "cost" else x.size)
         _check_states(steps, last, labels, skips, x.shape)
-        x = np.ascontiguousarray(x.copy() if np.may_share_memory(x, out) else x)
-        _run(
-            name,
-            job,
-            out,
-            cost,
-            (x, *_filled_up(labels, skips, classes), steps, last),
-            cancel_check,
-        )
+        x = operand(x, dtype, x.size, out).reshape(x.shape)
+        arrays = x, *_filled_up(labels, skips, classes), steps, last
+        _run(name, job, out, cost, arrays, cancel_check)
 
     return call
 
@@ -110,13 +105,6 @@ def _blocks(name: str, time: int, work: int) -> list[tuple[int, int, int]]:
     onwards = [(begin, min(begin + size, time), 1) for begin in range(0, time, size)]
     back = [(begin, end, 2) for begin, end, _ in reversed(onwards)]
     return onwards + (back if name == "slope" else [])
-
-
-def _check(out: Array, x: Array, shape: tuple[int, ...], dtype: str) -> None:
-    if x.dtype != dtype or out.dtype != dtype or out.size != np.prod(shape, dtype=np.int64):
-        raise ValueError(f"expected {dtype}{list(shape)}, got {out.dtype}{list(out.shape)}")
-    if not (out.flags.c_contiguous and out.flags.writeable):
-        raise ValueError("the result array must be contiguous and writeable")
 
 
 def _check_states(

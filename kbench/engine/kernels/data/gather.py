@@ -13,6 +13,7 @@ import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import service
@@ -36,20 +37,6 @@ def own_indices(indices: Array, rows: int) -> Array:
     if own.size and int(own.view(np.uint64).max()) >= rows:  # a negative one is huge
         raise IndexError(f"an index is out of range for {rows} rows")
     return own
-
-
-def checked_result(out: Array, dtype: str, size: int) -> None:
-    """ValueError unless a kernel can write that many elements to `out`."""
-    if out.dtype != dtype or out.size != size:
-        raise ValueError(f"expected {size} elements of {dtype}, got {out.dtype}[{out.size}]")
-    if not (out.flags.c_contiguous and out.flags.writeable):
-        raise ValueError("the result array must be contiguous and writeable")
-
-
-def apart(array: Array, out: Array) -> Array:
-    """The array, contiguous, and copied when writing the result would change it."""
-    array = np.ascontiguousarray(array)
-    return array.copy() if np.may_share_memory(array, out) else array
 
 
 def _source(size: int) -> str:
@@ -76,12 +63,10 @@ def find_take(dtype: str, width: int) -> KernelCall | None:
 
     def call(out: Array, x: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
         own = own_indices(indices, len(x))
-        checked_result(out, dtype, own.size * width)
-        if x.dtype != dtype or x.size != len(x) * width:
-            raise ValueError(f"expected rows of {width} {dtype}, got {x.dtype}{list(x.shape)}")
+        check_result(out, dtype, own.size * width)
+        x = operand(x, dtype, len(x) * width, out)
         if not out.size:
             return
-        x = apart(x, out)
         if address_of(x) % word:
             x = x.copy()
         streamed = out.nbytes >= MIN_STREAMED_BYTES and not size % CACHE_LINE_BYTES

@@ -8,10 +8,10 @@ import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.array_memory import check_result
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import service
-from kbench.engine.kernels.data.gather import checked_result
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 
 ELEMENT_SECONDS = 3e-10
@@ -42,7 +42,7 @@ def find(kind: str, dtype: str) -> KernelCall | None:
     def call(out: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
         own = np.array(indices, np.int64).ravel()
         width = out.shape[-1]
-        checked_result(out, dtype, own.size * width)
+        check_result(out, dtype, own.size * width)
         if not out.size:
             return
         one = int.from_bytes(np.ones(1, dtype).tobytes(), "little")

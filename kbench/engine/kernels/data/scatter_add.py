@@ -18,12 +18,11 @@ import numpy as np
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.data.gather import (
-    apart,
-    checked_result,
     find_take,
     own_indices,
 )
@@ -112,13 +111,11 @@ def find_add(dtype: str) -> KernelCall | None:
 
     def call(out: Array, g: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
         own, width = own_indices(indices, len(out)), math.prod(out.shape[1:])
-        checked_result(out, dtype, len(out) * width)
-        if g.dtype != dtype or g.size != own.size * width:
-            raise ValueError(f"expected {own.size} rows of {width} {dtype}")
+        check_result(out, dtype, len(out) * width)
+        g = operand(g, dtype, own.size * width, out)
         if not g.size:
             out.fill(0)
             return
-        g = apart(g, out)
         long = width * out.itemsize >= MIN_SORTED_ROW_BYTES and own.size <= MAX_SORTED_POSITIONS
         if not (long and _by_rows(jobs, out, g, own, width, cancel_check)):
             _by_columns(jobs, out, g, own, width, cancel_check)

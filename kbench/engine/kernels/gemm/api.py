@@ -89,17 +89,18 @@ find_compiled = Family(_sources, _compiled).find
 
 def find(kind: str, dtype: str) -> Product | None:
     """The call of the module's first lines; `kind` is "product"."""
-    if kind != "product" or dtype not in gemm_plan.FLOATS or config.jit_mode() == "off":
+    computed = "float32" if dtype == "float16" else dtype
+    if kind != "product" or computed not in gemm_plan.FLOATS or config.jit_mode() == "off":
         return None
-    compiled = find_compiled(dtype)
-    return None if compiled is None else Product(compiled)
+    compiled = find_compiled(computed)
+    return None if compiled is None else Product(compiled, dtype)
 
 
 class Product(Preparable):
     """The call of the module's first lines."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        self._compiled = compiled
+    def __init__(self, compiled: Compiled, dtype: str) -> None:
+        self._compiled, self._dtype = compiled, dtype
 
     def __call__(
         self,
@@ -114,10 +115,12 @@ class Product(Preparable):
     def prepare(
         self, out: Array, x: Array, y: Array, workspace: Workspace, after: After | None = None
     ) -> Prepared:
-        """The call."""
+        """The call; float16 multiplies in float32, and is rounded once."""
         compiled = self._compiled
-        _expect(out, x, y, compiled.dtype)
+        _expect(out, x, y, self._dtype)
         given = _followed(x), _followed(y)
+        if compiled.dtype != self._dtype:
+            given = x.astype(compiled.dtype), y.astype(compiled.dtype)
         into = result_array(out, compiled.dtype, given)
         parts = _parts(compiled, into, *given, after, workspace)
         if into is not out:

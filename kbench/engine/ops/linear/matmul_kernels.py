@@ -12,9 +12,9 @@ from collections.abc import Callable
 import numpy as np
 
 from kbench.engine.core.spec import Spec, broadcast
-from kbench.engine.core.types import Axes, CancelCheck
+from kbench.engine.core.types import Axes
 from kbench.engine.graph.op import KernelFactory
-from kbench.engine.jit.launch import HostStep, Preparable, Prepared
+from kbench.engine.jit.launch import Preparable, Prepared
 from kbench.engine.kernels.gemm import tiling as gemm_plan
 from kbench.engine.runtime import config
 from kbench.engine.runtime.workspace import Workspace
@@ -89,47 +89,26 @@ def _product_kernel(
     def factory() -> Preparable | None:
         from kbench.engine.kernels.gemm import api as gemm  # on first need: it brings much along
 
-        multiply = gemm.find("product", computed)
-        if multiply is None or (matrices is None and computed == dtype):
-            return multiply
-        return _Contraction(multiply, matrices, dtype)
+        multiply = gemm.find("product", dtype)
+        return (
+            multiply if multiply is None or matrices is None else _Contraction(multiply, matrices)
+        )
 
     return factory
 
 
 class _Contraction(Preparable):
-    """A product of operands that are first seen as matrices; float16 goes through float32."""
+    """A product of operands that are first seen as matrices."""
 
-    def __init__(self, multiply: Preparable, matrices: Matrices | None, dtype: str) -> None:
+    def __init__(self, multiply: Preparable, matrices: Matrices) -> None:
         self._multiply, self._matrices = multiply, matrices
-        self._is_widened = dtype == "float16"
 
     def prepare(
         self, out: np.ndarray, x: np.ndarray, y: np.ndarray, workspace: Workspace, **rest: object
     ) -> Prepared:
         """The call of the product, which lasts where no operand is copied for it."""
-        given, lasts = (out, x, y), True
-        if self._matrices is not None:
-            given = self._matrices(out, x, y)
-            lasts = all(map(np.may_share_memory, given, (out, x, y)))
-        if self._is_widened:
-            return _in_float32(self._multiply, *given, workspace)
+        given = self._matrices(out, x, y)
         prepared = self._multiply.prepare(*given, workspace, **rest)
-        return prepared if lasts else prepared._replace(is_lasting=False)
-
-
-def _in_float32(
-    multiply: Preparable,
-    out: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    workspace: Workspace,
-) -> Prepared:
-    wide = workspace.array(out.shape, np.dtype(np.float32))
-
-    def rounded(_check: CancelCheck | None) -> None:
-        with np.errstate(all="ignore"):
-            out[...] = wide
-
-    whole = multiply.prepare(wide, x.astype(np.float32), y.astype(np.float32), workspace)
-    return whole.then(HostStep(rounded))._replace(is_lasting=False)
+        if all(map(np.may_share_memory, given, (out, x, y))):
+            return prepared
+        return prepared._replace(is_lasting=False)
