@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from contextlib import suppress
 
 import numpy as np
 
@@ -21,7 +22,7 @@ MIN_BLOCK_BYTES = 1 << 18
 MAX_KEPT_BYTES = 1 << 25
 """Bytes of a block that is kept for the next call."""
 MAX_KEPT_BLOCKS = 4
-"""Blocks that are kept: as many calls at a time as find memory ready."""
+"""Blocks that are kept, the largest ones."""
 SHARED_BYTES = 1 << 25
 """Bytes that launches of replays share."""
 
@@ -74,11 +75,14 @@ class Workspace:
         """Another block, of that size at least."""
         if self._block is not None:
             self._full.append(self._block)
-        try:
-            block = _spare.pop()
-        except IndexError:
-            return _Block(max(size, MIN_BLOCK_BYTES))
-        return block if block.size >= size else _Block(size)
+        for block in tuple(_spare):
+            if block.size >= size:
+                try:
+                    _spare.remove(block)
+                except ValueError:  # another thread has just taken it
+                    continue
+                return block
+        return _Block(max(size, MIN_BLOCK_BYTES))
 
     def release(self) -> None:
         """Keep the memory for the next call: all that was made of it has run.
@@ -87,11 +91,13 @@ class Workspace:
         """
         if self._block is None:
             return
-        self._full.append(self._block)  # the last one is the largest, mostly, and taken next
-        for block in self._full:
-            if block.size <= MAX_KEPT_BYTES and len(_spare) < MAX_KEPT_BLOCKS:
+        for block in (*self._full, self._block):
+            if block.size <= MAX_KEPT_BYTES:
                 _spare.append(block)
         self._block, self._full = None, []
+        while len(_spare) > MAX_KEPT_BLOCKS:
+            with suppress(ValueError):
+                _spare.remove(min(_spare, key=lambda block: block.size))
 
 
 @functools.cache

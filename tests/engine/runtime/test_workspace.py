@@ -67,15 +67,24 @@ def test_large_blocks_and_many_are_not_kept() -> None:
     assert len(home._spare) == home.MAX_KEPT_BLOCKS
 
 
-def test_a_block_that_is_too_small_is_replaced() -> None:
-    space = Workspace()
-    space.take(10)
-    space.release()
-    space = Workspace()
-    array = space.array((MIN_BLOCK_BYTES,), np.dtype("float64"))
-    array.fill(1)
-    space.release()
-    assert [block.size for block in home._spare] == [8 * MIN_BLOCK_BYTES]
+def test_a_call_finds_all_the_blocks_of_the_one_before() -> None:
+    places = []
+    for _ in range(3):
+        space = Workspace()
+        places.append([space.take(size) for size in (10, 10**6, 10**7, 20)])
+        space.release()
+    assert places[0] == places[1] == places[2]
+
+
+def test_the_largest_blocks_are_kept() -> None:
+    for size in (1, 2, 6, 3, 5, 4):
+        spaces = [Workspace() for _ in range(2)]
+        for space in spaces:
+            space.take(size * MIN_BLOCK_BYTES)
+        for space in spaces:
+            space.release()
+    assert sorted(block.size // MIN_BLOCK_BYTES for block in home._spare)[-2:] == [6, 6]
+    assert len(home._spare) == home.MAX_KEPT_BLOCKS
 
 
 def test_lasting_launches_share_one_block() -> None:
