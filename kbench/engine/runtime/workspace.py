@@ -1,8 +1,8 @@
 """Scratch memory of kernels: what the launches of one call hand to each other.
 
-A run has a workspace of its own, whose memory is kept for the next one: fresh pages cost as much as
-packing into them. A replay's launches share one block: they run one after the other, and what one
-step leaves there no other reads.
+A run has a workspace of its own, whose memory is kept for the next one where fresh pages would
+cost more than holding it. A replay's launches share one block: they run one after the other, and
+what one step leaves there no other reads.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ ALIGN_BYTES = 64
 """Bytes of a cache line, on which whatever is taken begins."""
 MIN_BLOCK_BYTES = 1 << 18
 """Bytes of a block at least, of which only those that are used take memory."""
-MAX_KEPT_BYTES = 1 << 25
-"""Bytes of a block that is kept for the next call."""
+MAX_KEPT_BYTES = 1 << 20
+"""Bytes of a block that is kept for the next call, unless a kernel says that more is worth it."""
 MAX_KEPT_BLOCKS = 4
 """Blocks that are kept, the largest ones."""
 SHARED_BYTES = 1 << 25
@@ -54,9 +54,15 @@ class Workspace:
         self._block: _Block | None = None
         self._used = 0
         self._full: list[_Block] = []
+        self._kept_bytes = MAX_KEPT_BYTES
 
-    def take(self, size: int) -> int:
-        """The address of so many bytes, on a cache line."""
+    def take(self, size: int, kept_bytes: int = 0) -> int:
+        """The address of so many bytes, on a cache line.
+
+        Up to `kept_bytes` they are worth keeping for the next call.
+        """
+        if kept_bytes > self._kept_bytes:
+            self._kept_bytes = kept_bytes
         begin = self._used
         self._used += -(-size // ALIGN_BYTES) * ALIGN_BYTES
         if self._block is None or self._used > self._block.size:
@@ -92,7 +98,7 @@ class Workspace:
         if self._block is None:
             return
         for block in (*self._full, self._block):
-            if block.size <= MAX_KEPT_BYTES:
+            if block.size <= self._kept_bytes:
                 _spare.append(block)
         self._block, self._full = None, []
         while len(_spare) > MAX_KEPT_BLOCKS:

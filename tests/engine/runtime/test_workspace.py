@@ -71,7 +71,7 @@ def test_a_call_finds_all_the_blocks_of_the_one_before() -> None:
     places = []
     for _ in range(3):
         space = Workspace()
-        places.append([space.take(size) for size in (10, 10**6, 10**7, 20)])
+        places.append([space.take(size, 10**8) for size in (10, 10**6, 10**7, 20)])
         space.release()
     assert places[0] == places[1] == places[2]
 
@@ -80,7 +80,7 @@ def test_the_largest_blocks_are_kept() -> None:
     for size in (1, 2, 6, 3, 5, 4):
         spaces = [Workspace() for _ in range(2)]
         for space in spaces:
-            space.take(size * MIN_BLOCK_BYTES)
+            space.take(size * MIN_BLOCK_BYTES, 10**8)
         for space in spaces:
             space.release()
     assert sorted(block.size // MIN_BLOCK_BYTES for block in home._spare)[-2:] == [6, 6]

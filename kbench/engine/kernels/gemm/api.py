@@ -46,6 +46,9 @@ After = tuple[int, Array]
 
 MAX_PLANS = 512
 """Sizes whose plans are kept."""
+MAX_KEPT_SCRATCH_BYTES = 1 << 25
+"""Bytes of scratch memory that are kept for the next product: fresh pages cost as much as packing
+into them."""
 MIN_PACED_FLOPS = 1 << 28
 """Operations from which on a run tells how fast the machine is."""
 PACERS = {
@@ -163,7 +166,7 @@ def _parts(
     else:
         shapes, whole = (out.shape, x.shape, y.shape), after is not None
         runs, size = _planned(compiled, *shapes, x.strides, y.strides, threads.count(), whole)
-        room = workspace.take(size)
+        room = workspace.take(size, MAX_KEPT_SCRATCH_BYTES)
         parts = [run.part(compiled, room, out, x, y, after) for run in runs]
         finished = runs[-1].finishes
     if after is not None and not finished:
