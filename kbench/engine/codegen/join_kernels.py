@@ -161,6 +161,32 @@ class Joined(NamedTuple):
         return join(self.out, self.parts, self.divisor or 1)
 
 
+class Variance(NamedTuple):
+    """Rows that each are the means of `counts` elements, and the squares about these, which become
+    the variance of all."""
+
+    out: Array
+    means: Array
+    squares: Array
+    counts: Array
+
+    def run(self, _cancel_check: CancelCheck | None) -> None:
+        """By NumPy, which takes all dtypes."""
+        means, counts = self.means, self.counts[:, None]
+        with np.errstate(all="ignore"):
+            many = counts.sum()
+            middle = means[0] + np.add.reduce((means - means[0]) * counts, axis=0) / many
+            apart = means - middle
+            within = np.add.reduce(self.squares, axis=0)
+            whole = (within + np.add.reduce(apart * apart * counts, axis=0)) / many
+            np.copyto(self.out, whole.reshape(self.out.shape), casting="unsafe")
+
+    def launch(self) -> Launch | None:
+        """By a kernel."""
+        write = find("variance", self.out.dtype.name)
+        return None if write is None else write(*self)
+
+
 class Repeated(NamedTuple):
     """A row, over and over."""
 

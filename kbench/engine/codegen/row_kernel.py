@@ -6,19 +6,18 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from kbench.engine.codegen import row_source
 from kbench.engine.codegen.arguments import Reader
-from kbench.engine.codegen.join_kernels import Repeated, find, join, joined
+from kbench.engine.codegen.join_kernels import Joined, Repeated, Variance
 from kbench.engine.codegen.loop_kernel import Nest
 from kbench.engine.codegen.row_program import RowProgram, row_fields
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Launch, Part, Prepared
+from kbench.engine.jit.launch import Part, Prepared
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config
 from kbench.engine.runtime.workspace import Workspace
@@ -85,9 +84,16 @@ class RowKernel:
         self.path: Path | None = job.path
         pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.nodes))
         self._nest = Nest(job, partial(RowBinding, program), pace)
-        self._twins = {number: program.twin(number) for number in program.downs}
-        kinds = [program.nodes[number].down for number in program.downs]
-        self._areas = list(self._twins.values()).count(None) + 2 * kinds.count("var")
+        twins = {number: program.twin(number) for number in program.downs}
+        self._spans: dict[int, slice] = {}
+        self._areas = 0
+        for number, twin in twins.items():  # sums that a variance has are those of its twin
+            count = 3 if program.nodes[number].down == "var" else int(twin is None)
+            self._spans[number] = slice(self._areas, self._areas + count)
+            self._areas += count
+        self._firsts = {
+            n: self._spans[n if twin is None else twin].start for n, twin in twins.items()
+        }
 
     @property
     def source(self) -> str:
@@ -146,17 +152,54 @@ class RowKernel:
         pieces: list[_Piece] = [(stored, ins, tuple(dims))]
         if many > 1:
             pieces = self._joined(stored, ins, dims, many, parts, workspace)
-        folded, read = [], []
-        for written, given, sizes in pieces:
+        folds: list[list[Array]] = [[]] * len(pieces)
+        last: list[Part] = []
+        if self._areas:
+            folds, last = self._folds(outs[len(stored) :], pieces, dims, workspace)
+        read = []
+        for (written, given, sizes), areas in zip(pieces, folds, strict=True):
             binding = self._nest.bind(sizes)
-            stores, part = self._stores(written, binding, workspace)
-            params, alive = binding.parameters(stores, given)
+            params, alive = binding.parameters([*written, *areas], given)
             parts.append(self._nest.launch(params, binding))
-            folded.append(part)
             read.append((given, alive))
-        for place, number in enumerate(program.downs, len(stored)):
-            parts.append(_Down(self, outs[place], number, folded, math.prod(dims[:-1])))
+        parts += last
         return parts, read
+
+    def _folds(
+        self,
+        outs: Sequence[Array],
+        pieces: Sequence[_Piece],
+        dims: Sequence[int],
+        workspace: Workspace,
+    ) -> tuple[list[list[Array]], list[Part]]:
+        """Where launches write what they fold down the columns, and what makes results of that.
+
+        For each item and column these are sums, and for a variance squares about the mean, and
+        these means, which of equal numbers are exact.
+        """
+        columns, program = dims[-1], self.program
+        bindings = [self._nest.bind(sizes) for _, _, sizes in pieces]
+        counts = [np.repeat(one.counts, one.columns // columns) for one in bindings]
+        each = np.concatenate(counts) if len(counts) > 1 else counts[0]
+        whole = workspace.array((self._areas, len(each), columns), _FLOAT64)
+        stores, begin = [], 0
+        for binding, some in zip(bindings, counts, strict=True):
+            areas = whole[:, begin : begin + len(some)]
+            shape = self._areas, binding.parts, binding.columns
+            areas, begin = areas.reshape(shape), begin + len(some)
+            found: list[Array] = []
+            for span in self._spans.values():
+                found += list(areas[span]) or [_NOTHING]
+            stores.append(found)
+        last: list[Part] = []
+        for out, number in zip(outs, program.downs, strict=True):
+            kind, first = program.nodes[number].down, self._firsts[number]
+            if kind == "var":
+                last.append(Variance(out, whole[first + 2], whole[first + 1], each))
+            else:
+                rows = math.prod(dims[:-1])
+                last.append(Joined(out, whole[first], rows if kind == "mean" else 0))
+        return stores, last
 
     def _joined(
         self,
@@ -190,17 +233,6 @@ class RowKernel:
             pieces.append((written, given, ((last - first) // side, columns * side)))
         return pieces
 
-    def _last(self, out: Array, number: int, part: _Part, rows: int) -> Launch | None:
-        """The call that does what `_finish` does."""
-        sums = part.sums[number].reshape(-1, out.size)
-        if self.program.nodes[number].down != "var":
-            mean = self.program.nodes[number].down == "mean"
-            return join(out, sums, rows if mean else 1)
-        write = find("variance", out.dtype.name)
-        counts = np.repeat(part.counts, len(sums) // len(part.counts))
-        squares, means = (lists[number].reshape(sums.shape) for lists in (part.squares, part.means))
-        return None if write is None else write(out, means, squares, counts)
-
     def _check(self, outs: Sequence[Array], dims: Sequence[int]) -> None:
         program = self.program
         if len(dims) != program.rank or min(dims) < 1:
@@ -228,84 +260,6 @@ class RowKernel:
         if not self.program.across or self.program.rank != 2:
             return 1
         return min(max(1, ITEM_COLUMNS // dims[-1]), math.prod(dims[:-1]))
-
-    def _stores(
-        self, outs: Sequence[Array], binding: RowBinding, workspace: Workspace
-    ) -> tuple[list[Array], _Part]:
-        """All that a call writes to: its results, and what it folds down the columns."""
-        stores, part = list(outs), _Part(binding.counts)
-        if self._areas:
-            shape = (self._areas, binding.parts, binding.columns)
-            areas = iter(workspace.array(shape, _FLOAT64))
-            for number, twin in self._twins.items():
-                part.sums[number] = _NOTHING if twin is not None else next(areas)
-                stores.append(part.sums[number])
-                if self.program.nodes[number].down == "var":
-                    part.squares[number], part.means[number] = next(areas), next(areas)
-                    stores += [part.squares[number], part.means[number]]
-            for number, twin in self._twins.items():
-                if twin is not None:
-                    part.sums[number] = part.sums[twin]
-        return stores, part
-
-    def _finish(self, out: Array, number: int, parts: list[_Part], rows: int) -> None:
-        """Join the parts of a fold down the columns."""
-        with np.errstate(all="ignore"):
-            if self.program.nodes[number].down == "var":
-                total = _variance(out.size, parts, number)
-            else:
-                sums = [part.sums[number].reshape(-1, out.size) for part in parts]
-                total = joined(np.concatenate(sums) if len(sums) > 1 else sums[0])
-                total = total / rows if self.program.nodes[number].down == "mean" else total
-            np.copyto(out, total.reshape(out.shape), casting="unsafe")
-
-
-class _Down(NamedTuple):
-    """A fold down the columns, to be made of the parts of all launches."""
-
-    kernel: RowKernel
-    out: Array
-    number: int
-    parts: list[_Part]
-    rows: int
-
-    def run(self, _cancel_check: CancelCheck | None) -> None:
-        """By NumPy, which takes all dtypes."""
-        self.kernel._finish(self.out, self.number, self.parts, self.rows)
-
-    def launch(self) -> Launch | None:
-        """By a kernel, for one launch's parts."""
-        if len(self.parts) > 1:
-            return None
-        return self.kernel._last(self.out, self.number, self.parts[0], self.rows)
-
-
-class _Part:
-    """What one call folded down the columns: rows of each item, sums, squares about their mean,
-    and these means, which of equal numbers are exact."""
-
-    def __init__(self, counts: Array) -> None:
-        self.counts = counts
-        self.sums: dict[int, Array] = {}
-        self.squares: dict[int, Array] = {}
-        self.means: dict[int, Array] = {}
-
-
-def _variance(columns: int, parts: list[_Part], number: int) -> Array:
-    """The variance from the squares of parts about their means, and from these means."""
-    squares = np.concatenate([part.squares[number].reshape(-1, columns) for part in parts])
-    means = np.concatenate([part.means[number].reshape(-1, columns) for part in parts])
-    each = [
-        np.repeat(part.counts, part.means[number].size // columns // len(part.counts))
-        for part in parts
-    ]
-    counts = np.concatenate(each)[:, None]
-    many = counts.sum()
-    middle = means[0] + np.add.reduce((means - means[0]) * counts, axis=0) / many
-    apart = means - middle
-    within = np.add.reduce(squares, axis=0)
-    variance: Array = (within + np.add.reduce(apart * apart * counts, axis=0)) / many
-    return variance
 
 
 _kernels: dict[RowProgram, RowKernel] = {}

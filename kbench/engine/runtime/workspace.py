@@ -50,11 +50,10 @@ class Workspace:
     is_lasting = False
     """Whether launches are made for it that are kept, so that they may hold no operand's memory."""
 
-    def __init__(self) -> None:
-        self._block: _Block | None = None
-        self._used = 0
-        self._full: list[_Block] = []
-        self._kept_bytes = MAX_KEPT_BYTES
+    _block: _Block | None = None
+    _full: tuple[_Block, ...] = ()
+    _used = 0
+    _kept_bytes = MAX_KEPT_BYTES
 
     def take(self, size: int, kept_bytes: int = 0) -> int:
         """The address of so many bytes, on a cache line.
@@ -80,7 +79,7 @@ class Workspace:
     def _next_block(self, size: int) -> _Block:
         """Another block, of that size at least."""
         if self._block is not None:
-            self._full.append(self._block)
+            self._full = (*self._full, self._block)
         for block in tuple(_spare):
             if block.size >= size:
                 try:
@@ -100,7 +99,7 @@ class Workspace:
         for block in (*self._full, self._block):
             if block.size <= self._kept_bytes:
                 _spare.append(block)
-        self._block, self._full = None, []
+        self._block, self._full = None, ()
         while len(_spare) > MAX_KEPT_BLOCKS:
             with suppress(ValueError):
                 _spare.remove(min(_spare, key=lambda block: block.size))

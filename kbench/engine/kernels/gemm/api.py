@@ -188,8 +188,8 @@ class _Run:
             "places": address_of(places), "area_bytes": piece.area_bytes,
         }  # fmt: skip
         names = sources.fields()
-        self._counters = len(names) + 8  # away from what all threads read
-        self._template = np.zeros(self._counters + 16, np.int64)
+        self.counters = len(names) + 8  # away from what all threads read
+        self._template = np.zeros(self.counters + 16, np.int64)
         for name, value in fields.items():
             self._template[names.index(name)] = value
         self.bytes = piece.workers * piece.area_bytes + piece.packed_bytes
@@ -200,7 +200,7 @@ class _Run:
         """The piece with scratch memory at `room`."""
         piece = self.piece
         params = self._template.copy()
-        counters = address_of(params) + 8 * self._counters
+        counters = address_of(params) + 8 * self.counters
         fields = params.data
         fields[0] = address_of(out) + piece.out_at
         fields[1] = address_of(x) + piece.a_at
@@ -211,32 +211,33 @@ class _Run:
         fields[6] = piece.jobs
         if after is not None and self.finishes:
             fields[7], fields[8] = after[0], address_of(after[1])
-        workers, pacer = piece.workers, PACERS[compiled.dtype]
-        address, kept = compiled.run.address, (self, after)
-        launch = Launch(address, params, workers, 0, workers > 1, pacer, counters, kept)
-        return _Claimed(launch, fields, self._counters, piece)
+        return _Claimed(compiled, self, params, fields, after)
 
 
 class _Claimed(NamedTuple):
     """A piece whose jobs are claimed from a counter, by as many workers as it has items."""
 
-    whole: Launch
+    compiled: Compiled
+    planned: _Run
+    params: Array
     fields: memoryview
-    counter: int
-    piece: Piece
+    after: After | None
 
     def run(self, cancel_check: CancelCheck | None) -> None:
         """All jobs, in portions so short that `cancel_check` is called often enough."""
-        address, params, workers, _, parallel, pacer, _, _ = self.whole
-        piece, fields = self.piece, self.fields
-        fields[self.counter + 8] = 0
+        compiled, planned, params, fields, _ = self
+        address, piece, counter = compiled.run.address, planned.piece, planned.counters
+        workers, pacer = piece.workers, PACERS[compiled.dtype]
+        fields[counter + 8] = 0
         for start, stop in pacer.tiles(piece.jobs, piece.job_work, cancel_check, workers):
-            fields[self.counter], fields[6] = start, stop
-            service.driver.run(address, params, 0, workers, parallel)
+            fields[counter], fields[6] = start, stop
+            service.driver.run(address, params, 0, workers, workers > 1)
 
     def launch(self) -> Launch:
         """All jobs at once, with both counters at zero."""
-        return self.whole
+        address, workers = self.compiled.run.address, self.planned.piece.workers
+        kept, counters = (self.planned, self.after), self.fields[5]
+        return Launch(address, self.params, workers, 0, workers > 1, STEADY_PACER, counters, kept)
 
 
 @functools.lru_cache(MAX_PLANS)
