@@ -157,8 +157,11 @@ class Joined(NamedTuple):
             np.copyto(self.out, whole.reshape(self.out.shape), casting="unsafe")
 
     def launch(self) -> Launch | None:
-        """By a kernel."""
-        return join(self.out, self.parts, self.divisor or 1)
+        """By a kernel, for sums of float32 and float64."""
+        out, parts = self.out, self.parts
+        kind = "parts" if parts.dtype == np.float64 else "alike" if parts.dtype == out.dtype else ""
+        write = find(kind, out.dtype.name)
+        return None if write is None else write(out, parts, self.divisor or 1)
 
 
 class Variance(NamedTuple):
@@ -201,10 +204,3 @@ class Repeated(NamedTuple):
         """By a kernel."""
         write = find("repeat", self.row.dtype.name)
         return None if write is None else write(self.out, self.row)
-
-
-def join(out: Array, parts: Array, divisor: int = 1) -> Launch | None:
-    """The launch that adds up parts of sums; None for other dtypes and while there is no kernel."""
-    kind = "parts" if parts.dtype == np.float64 else "alike" if parts.dtype == out.dtype else ""
-    write = find(kind, out.dtype.name)
-    return None if write is None else write(out, parts, divisor)

@@ -130,7 +130,7 @@ class Prepared(NamedTuple):
 
         def otherwise() -> Prepared:
             if other is None or not is_valid():
-                return Prepared([form], self.variant)
+                return Prepared([form])
             return other().requiring(is_valid, form)
 
         check = is_valid if before is None else lambda: before() and is_valid()

@@ -170,8 +170,8 @@ def _rows(name: str, dtype: str, view: str) -> KernelCall | None:
 
     def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, _ = sides(x.shape, view)
-        same = not again and address_of(x) == address_of(out)
-        x = operand(x, dtype, outer * n, None if same else out)
+        alone = again or address_of(x) != address_of(out)
+        x = operand(x, dtype, outer * n, out if alone else None)
         check_result(out, dtype, outer if name == "logsumexp" else outer * n)
         if name == "logsumexp" and n == 0:
             out.fill(-np.inf)

@@ -9,7 +9,7 @@ from sampling import every
 
 from kbench import backend as K
 from kbench.engine.codegen import join_kernels
-from kbench.engine.codegen.join_kernels import join, joined
+from kbench.engine.codegen.join_kernels import Joined, joined
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.execute import executable, replay
@@ -410,7 +410,7 @@ def test_parts_are_joined_by_halves(dtype: str, count: int, width: int) -> None:
     parts = random.normal(0, 1, (count, width)) * 10.0 ** random.integers(-9, 9, (count, width))
     for divisor in (1, 3):
         out = np.full(width, 7, dtype)
-        call = join(out, parts, divisor)
+        call = Joined(out, parts, divisor).launch()
         assert call is not None
         LaunchGraph([call, call]).run()
         wanted = joined(parts) / divisor
@@ -423,7 +423,7 @@ def test_parts_are_joined_by_halves(dtype: str, count: int, width: int) -> None:
 def test_parts_of_the_result_s_dtype_are_rounded_at_each_step(count: int, width: int) -> None:
     parts = np.random.default_rng(count).normal(0, 1, (count, width)).astype("float32")
     out = np.full(width, 7, "float32")
-    call = join(out, parts)
+    call = Joined(out, parts).launch()
     assert call is not None
     LaunchGraph([call]).run()
     np.testing.assert_array_equal(out, joined(parts))
@@ -472,9 +472,9 @@ def test_parts_that_cannot_be_joined() -> None:
     locked.flags.writeable = False
     for out in (np.zeros(7), np.zeros(16)[::2], locked):
         with pytest.raises(ValueError, match=r"float64\[3, 8\] cannot be joined to float64"):
-            join(out, parts)
+            Joined(out, parts).launch()
     for one in (np.zeros((0, 8)), parts[:, ::2]):
         with pytest.raises(ValueError, match="cannot be joined"):
-            join(np.zeros(4), one)
-    assert join(np.zeros(8, "float16"), parts) is None
-    assert join(np.zeros(8), parts.astype("float32")) is None
+            Joined(np.zeros(4), one).launch()
+    assert Joined(np.zeros(8, "float16"), parts).launch() is None
+    assert Joined(np.zeros(8), parts.astype("float32")).launch() is None

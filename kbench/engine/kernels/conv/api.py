@@ -135,19 +135,15 @@ class Convolution(Preparable):
         """The call: the first of its ways, and behind it those for results that are not right."""
         ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
         into = result_array(out, self._computed, ready)
-        arrays = into, ready[0], ready[1]
+        target, one, other = into, ready[0], ready[1]
         if self._rank < self._axes:
-            missing, kinds = (1,) * (self._axes - self._rank), self._kinds
-            arrays = (
-                _expanded(into, kinds[0], missing),
-                _expanded(ready[0], kinds[1], missing),
-                _expanded(ready[1], kinds[2], missing),
-            )
-        sizes = arrays[0].shape, arrays[1].shape, arrays[2].shape, *steps
+            missing = (1,) * (self._axes - self._rank)
+            target, one, other = _expanded((into, *ready), self._kinds, missing)
+        sizes = target.shape, one.shape, other.shape, *steps
         ways = self._planned.get((config.exact(), *sizes)) or self._plan(sizes)
-        prepared = ways[0].prepare(*arrays, workspace)
+        prepared = ways[0].prepare(target, one, other, workspace)
         if prepared.check_after is not None:
-            rest = (way.prepare(*arrays, workspace) for way in ways[1:])
+            rest = (way.prepare(target, one, other, workspace) for way in ways[1:])
             prepared = prepared._replace(otherwise=partial(first_right, rest))
         if into is not out:
             prepared = prepared.then(copied(out, into))
@@ -197,10 +193,13 @@ def _numbers(values: Sequence[int], rank: int, low: int) -> Ints:
     return numbers
 
 
-def _expanded(array: Array, kind: str, missing: Ints) -> Array:
-    """An array with all spatial axes of the compiled form: those it has not come first."""
-    at = 0 if kind == "kernel" else 1
-    return array.reshape(*array.shape[:at], *missing, *array.shape[at:])
+def _expanded(arrays: Sequence[Array], kinds: Kinds, missing: Ints) -> Sequence[Array]:
+    """Arrays with all spatial axes of the compiled form: those that they have not come first."""
+    places = [0 if kind == "kernel" else 1 for kind in kinds]
+    return [
+        array.reshape(*array.shape[:at], *missing, *array.shape[at:])
+        for array, at in zip(arrays, places, strict=True)
+    ]
 
 
 def is_profitable(what: str, kernel: Sequence[int], places: int) -> bool:

@@ -101,12 +101,10 @@ def find_add(dtype: str) -> KernelCall | None:
     float16 and float32 do in float64. It raises IndexError, with nothing written, when an index is
     negative or no row of `out`.
     """
-    jobs: dict[str, Job] = {}
-    for form, name in forms_of(dtype).items():
-        job = service.find(name, partial(source, form, dtype))
-        if job is not None:
-            jobs[form] = job
-    if len(jobs) < len(forms_of(dtype)):
+    names = forms_of(dtype)
+    found = {form: service.find(names[form], partial(source, form, dtype)) for form in names}
+    jobs = {form: job for form, job in found.items() if job is not None}
+    if len(jobs) < len(names):
         return None
 
     def call(out: Array, g: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:

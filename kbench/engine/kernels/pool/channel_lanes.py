@@ -1,5 +1,9 @@
 """Pooling over one or two axes whose lanes are channels: the largest, the mean, and the way back
-to the largest. `pooling` checks sizes and arrays, and has the other forms.
+to the largest. `api` checks sizes and arrays, and has the other forms.
+
+Windows that lie inside go side by side. `gather` owns rows of the result; `route` owns a strip of
+rows of the input and visits every window that reaches into it. What it adds up there may be made in
+scratch, and written past the caches at the end. Every size is in elements.
 """
 
 from __future__ import annotations
@@ -19,8 +23,13 @@ from kbench.engine.kernels.conv.launch import (
     starts,
 )
 from kbench.engine.kernels.family import Family, Sources
-from kbench.engine.kernels.pool import channel_source
 
+GATHER, ROUTE, TILES = (
+    f"kernels/pool/sources/channel_{name}" for name in ("gather", "route", "tiles")
+)
+LOOPS = ("max", "max_past", "average", "average_past", "added", "written", "written_past",
+         "shared", "shared_past")  # fmt: skip
+"""The loops of `sources/channel_tiles.py`."""
 NAMES = ("max", "average", "sum", "max_gradient", "spread")
 MIN_CHANNELS = {"float32": 16, "float64": 8}
 """Channels from which on they fill vectors."""
@@ -46,16 +55,15 @@ class Loops:
 def _sources(dtype: str) -> Sources:
     size = 4 if dtype == "float32" else 8
     return {
-        "pool_tiles": lambda: kernel_file.specialized(channel_source.TILES, DTYPE=dtype),
-        "pool_gather": lambda: kernel_file.specialized(channel_source.GATHER, SIZE=size),
-        "pool_route": lambda: kernel_file.specialized(channel_source.ROUTE, SIZE=size),
+        "pool_tiles": lambda: kernel_file.specialized(TILES, DTYPE=dtype),
+        "pool_gather": lambda: kernel_file.specialized(GATHER, SIZE=size),
+        "pool_route": lambda: kernel_file.specialized(ROUTE, SIZE=size),
     }
 
 
 def _loops(_dtype: str, jobs: dict[str, Job]) -> Loops:
     tiles, gather, route = jobs.values()
-    names = channel_source.NAMES
-    return Loops({name: int(getattr(tiles.loaded, name).address) for name in names}, gather, route)
+    return Loops({name: int(getattr(tiles.loaded, name).address) for name in LOOPS}, gather, route)
 
 
 find_loops = Family(_sources, _loops).find
@@ -124,7 +132,7 @@ class Windows:
             "height": height, "strips": strips,
             "divides": int(self.name == "average"), "adds": int(not self.exact),
         }  # fmt: skip
-        file = channel_source.ROUTE if self.back else channel_source.GATHER
+        file = ROUTE if self.back else GATHER
         fields = kernel_file.parameters_of(file)
         cells = row[0] * column[0]
         areas: tuple[int, ...] = (16 * cells,)
