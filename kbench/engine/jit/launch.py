@@ -117,12 +117,9 @@ class Prepared(NamedTuple):
 
     def then(self, *steps: Part) -> Prepared:
         """The call with more behind it, which another way has behind it, too."""
-        otherwise = self.otherwise
-        if otherwise is not None:
-            return self._replace(
-                parts=[*self.parts, *steps], otherwise=lambda: otherwise().then(*steps)
-            )
-        return self._replace(parts=[*self.parts, *steps])
+        other = self.otherwise
+        otherwise = None if other is None else lambda: other().then(*steps)
+        return self._replace(parts=[*self.parts, *steps], otherwise=otherwise)
 
     def requiring(self, is_valid: Callable[[], bool], form: Part) -> Prepared:
         """The call whose result has to be right by this as well; `form` gives it where not."""
