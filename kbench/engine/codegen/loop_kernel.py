@@ -1,4 +1,4 @@
-"""Fused loops: from a nest's `LoopProgram` to a running kernel.
+"""Fused loops: from a `LoopProgram` to a running kernel.
 
 `request` gives the kernel of a program as soon as it is compiled, and None until then; meanwhile
 the caller computes with `numpy_form`. A `Kernel` checks its arrays against the loop dims before
@@ -7,7 +7,6 @@ every call, so that compiled code never reads or writes outside of them.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -17,14 +16,16 @@ import numpy as np
 
 from kbench.engine.codegen import kernel_source
 from kbench.engine.codegen.arguments import Binding
-from kbench.engine.codegen.loop_program import LoopProgram
+from kbench.engine.codegen.join_kernels import Joined
+from kbench.engine.codegen.loop_program import Fold, LoopProgram
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr.scalars import Cost
 from kbench.engine.jit.array_memory import are_same
-from kbench.engine.jit.launch import Launch, drive, join, joined, thread_count
+from kbench.engine.jit.launch import HostStep, Launch, Part, Prepared
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config, threads
+from kbench.engine.runtime.pacer import Pacer
 
 CHEAP_FACTOR = 4
 """Times as many elements it takes to be worth waking threads where there are but sums and
@@ -60,8 +61,8 @@ class Nest(Generic[Bound]):
     ) -> None:
         """`ease` times as many elements as others are worth the waking of threads."""
         self._job, self._made, self._ease = job, made, ease
-        # Until a run has been timed; a look at the flag too many costs less than one too few.
-        self._pace = pace
+        # A guess at first; a look at the flag too many costs less than one too few.
+        self._pacer = Pacer(pace, ease * threads.MIN_PARALLEL_ELEMENTS)
         self._bindings: dict[tuple[int, ...], Bound] = {}
 
     def bind(self, dims: tuple[int, ...]) -> Bound:
@@ -74,23 +75,11 @@ class Nest(Generic[Bound]):
             self._bindings[dims] = binding
         return binding
 
-    def drive(self, params: Array, binding: Bound, cancel_check: CancelCheck | None) -> None:
-        """Run every item, and take the time of a large run as the pace of the next."""
-        work = binding.items * binding.each
-        if work < self._ease * threads.MIN_PARALLEL_ELEMENTS:
-            drive(
-                self._job, params, binding.items, binding.each, cancel_check, self._pace, self._ease
-            )
-            return
-        begun = time.perf_counter()
-        drive(self._job, params, binding.items, binding.each, cancel_check, self._pace, self._ease)
-        self._pace = 2 * max(1e-11, (time.perf_counter() - begun) / work)
-
-    def call(self, params: Array, binding: Bound, *kept: Array) -> Launch:
-        """What `drive` does, to be done later."""
-        wanted = binding.items * binding.each >= self._ease * threads.MIN_PARALLEL_ELEMENTS
-        many = thread_count(binding.items, wanted)
-        return Launch(self._job.address, params, binding.items, many, kept=kept)
+    def launch(self, params: Array, binding: Bound) -> Launch:
+        """Every item, for this parameter block."""
+        items, work = binding.items, binding.each
+        parallel = items * work >= self._ease * threads.MIN_PARALLEL_ELEMENTS
+        return Launch(self._job.address, params, items, work, parallel, self._pacer)
 
 
 class Kernel:
@@ -137,33 +126,25 @@ class Kernel:
             cancel_check: called about every 20 ms; may raise to stop, which leaves `outs` half
                 written.
         """
-        binding = self._nest.bind(tuple(dims))
-        binding.check_outs(outs)
-        params, _alive = binding.parameters(outs, ins)
-        if self.program.fold is not None:
-            self._fold(binding, params, outs[-1], cancel_check)
-        elif binding.total:
-            self._nest.drive(params, binding, cancel_check)
+        parts, _alive = self._parts(outs, ins, dims)
+        for part in parts:
+            part.run(cancel_check)
 
-    def launches(
+    def prepare(self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]) -> Prepared:
+        """The call of `run`; what it reads stays as it is until it has run."""
+        parts, alive = self._parts(outs, ins, dims)
+        return Prepared(parts, self.form, None, None, alive, are_same(alive, ins))
+
+    def _parts(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
-    ) -> list[Launch] | None:
-        """What `run` launches, None where it does more; `ins` are read as they lie then."""
+    ) -> tuple[Sequence[Part], list[Array]]:
+        """What a call does, and what must stay alive until it has."""
         binding = self._nest.bind(tuple(dims))
         binding.check_outs(outs)
         params, alive = binding.parameters(outs, ins)
-        if not are_same(alive, ins):
-            return None
-        fold = self.program.fold
-        if fold is None:
-            return [self._nest.call(params, binding)] if binding.total else []
-        if fold.kind not in ("sum", "mean") or binding.kept == 0 or binding.reduced == 0:
-            return None
-        partials = binding.set_result(params, outs[-1])
-        if partials is None:
-            return [self._nest.call(params, binding)]
-        last = join(outs[-1], partials, binding.reduced if fold.kind == "mean" else 1)
-        return None if last is None else [self._nest.call(params, binding), last]
+        if self.program.fold is not None:
+            return self._fold(self.program.fold, binding, params, outs[-1]), alive
+        return (self._nest.launch(params, binding),) if binding.total else (), alive
 
     def factors(
         self, ins: Sequence[Array], dims: Sequence[int], cancel_check: CancelCheck | None = None
@@ -172,33 +153,31 @@ class Kernel:
         binding = self._nest.bind(tuple(dims))
         params, _alive = binding.parameters([], ins)
         parts = binding.set_factors(params)
-        self._nest.drive(params, binding, cancel_check)
+        self._nest.launch(params, binding).run(cancel_check)
         return exact_folds.product_of_factors(parts, (0,))
 
-    def _fold(
-        self, binding: Binding, params: Array, result: Array, cancel_check: CancelCheck | None
-    ) -> None:
-        assert self.program.fold is not None
-        kind = self.program.fold.kind
+    def _fold(self, fold: Fold, binding: Binding, params: Array, result: Array) -> Sequence[Part]:
+        """The launch, and what joins the parts that it leaves."""
         if binding.kept == 0 or binding.reduced == 0:
-            _fold_nothing(kind, result)
-            return
+            return (HostStep(lambda _check: _fold_nothing(fold.kind, result)),)
         partials = binding.set_result(params, result)
-        apart = partials is not None and self.program.has_exponents
-        factors = binding.set_factors(params) if apart else None
-        self._nest.drive(params, binding, cancel_check)
         if partials is None:
-            return
-        with np.errstate(all="ignore"):
-            whole = partials[0]
-            if factors is not None:
-                whole = exact_folds.scaled(exact_folds.product_of_factors(factors, (0,)))
-            elif binding.parts > 1:
-                join_parts = _JOINS.get(kind)
-                whole = joined(partials) if join_parts is None else join_parts.reduce(partials)
-            if kind == "mean":
-                whole = whole / binding.reduced
-            np.copyto(result, whole.reshape(result.shape), casting="unsafe")
+            return (self._nest.launch(params, binding),)
+        factors = binding.set_factors(params) if self.program.has_exponents else None
+        last: Part = HostStep(lambda _check: _join(fold.kind, partials, factors, result))
+        if factors is None and fold.kind not in _JOINS:
+            last = Joined(result, partials, binding.reduced if fold.kind == "mean" else 0)
+        return self._nest.launch(params, binding), last
+
+
+def _join(kind: str, partials: Array, factors: exact_folds.Factors | None, result: Array) -> None:
+    """Join the parts of a fold that is no sum."""
+    with np.errstate(all="ignore"):
+        if factors is not None:
+            whole = exact_folds.scaled(exact_folds.product_of_factors(factors, (0,)))
+        else:
+            whole = _JOINS[kind].reduce(partials)
+        np.copyto(result, whole.reshape(result.shape), casting="unsafe")
 
 
 def _fold_nothing(kind: str, result: Array) -> None:
@@ -217,10 +196,9 @@ def ready_kernel(
     kernel = known.get(program)
     if kernel is not None:
         return None if config.jit_mode() == "off" else kernel
-    job = service.submit(program.name, lambda: kernel_source.source(program))
-    if job is None or job.state != "ready":
-        return None
-    kernel = known[program] = made(program, job)
+    job = service.find(program.name, lambda: kernel_source.source(program))
+    if job is not None:
+        kernel = known[program] = made(program, job)
     return kernel
 
 

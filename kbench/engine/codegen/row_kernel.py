@@ -11,14 +11,16 @@ import numpy as np
 
 from kbench.engine.codegen import kernel_source, row_source
 from kbench.engine.codegen.arguments import Reader
+from kbench.engine.codegen.join_kernels import Joined, Repeated, Variance
 from kbench.engine.codegen.loop_kernel import Nest, ready_kernel
 from kbench.engine.codegen.loop_program import LoopProgram, field_names
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Launch, find, join, joined
+from kbench.engine.jit.launch import Part, Prepared
 from kbench.engine.jit.service import Job
+from kbench.engine.runtime.workspace import Workspace
 
 MAX_KEPT_COLUMNS = 4096
 """Columns of a row whose dear values one sweep keeps for the next, or that are folded down."""
@@ -28,6 +30,12 @@ MAX_PARTS = 64
 """Items of a program that folds down the columns: enough for any number of threads."""
 ITEM_COLUMNS = 1024
 """Columns of an item where rows are apart; a fold's few rows of them stay in the cache."""
+
+
+_FLOAT64 = np.dtype(np.float64)
+_NOTHING = np.empty(0)
+_Piece = tuple[Sequence[Array], Sequence[Array], tuple[int, ...]]
+"""Results, inputs and loop dims of one launch."""
 
 
 class RowBinding(Reader):
@@ -77,6 +85,16 @@ class RowKernel:
         self.path: Path | None = job.path
         pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.values))
         self._nest = Nest(job, partial(RowBinding, program), pace)
+        twins = {number: program.twin(number) for number in program.final_folds}
+        self._spans: dict[int, slice] = {}
+        self._areas = 0
+        for number, twin in twins.items():  # sums that a variance has are those of its twin
+            count = 3 if program.kind_of(number) == "var" else int(twin is None)
+            self._spans[number] = slice(self._areas, self._areas + count)
+            self._areas += count
+        self._firsts = {
+            n: self._spans[n if twin is None else twin].start for n, twin in twins.items()
+        }
 
     @property
     def source(self) -> str:
@@ -100,79 +118,121 @@ class RowKernel:
             cancel_check: called about every 20 ms; may raise to stop, which leaves `outs` half
                 written.
         """
+        workspace = Workspace()
+        parts, _pieces = self._parts(outs, ins, dims, workspace)
+        for part in parts:
+            part.run(cancel_check)
+        workspace.release()
+
+    def prepare(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: Sequence[int],
+        workspace: Workspace,
+    ) -> Prepared:
+        """The call of `run`, with memory for what it folds."""
+        parts, pieces = self._parts(outs, ins, dims, workspace)
+        lasts = not self.program.places and all(are_same(*piece) for piece in pieces)
+        if self._together(dims) > 1:  # inputs were seen as single rows
+            lasts = lasts and all(array.flags.c_contiguous for array in ins)
+        return Prepared(parts, self.form, kept=pieces, is_lasting=lasts)
+
+    def _parts(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], workspace: Workspace
+    ) -> tuple[list[Part], list[tuple[Sequence[Array], list[Array]]]]:
+        """What a call does; and for each launch its inputs, and what it reads in their place."""
         program = self.program
         self._check(outs, dims)
         for number in program.places:
             if not is_inside(ins[number], dims[-1]):
                 raise ValueError(f"{self.name} picks one of {dims[-1]} columns with a{number}")
         stored = outs[: len(program.outputs)]
-        if not program.across:
-            parts = [self._sweep(stored, ins, tuple(dims), cancel_check)]
-        else:
-            parts = self._joined(stored, ins, dims, cancel_check)
-        for place, number in enumerate(program.final_folds):
-            self._finish(outs[len(stored) + place], number, parts, math.prod(dims[:-1]))
+        many = self._together(dims)
+        parts: list[Part] = []
+        pieces: list[_Piece] = [(stored, ins, tuple(dims))]
+        if many > 1:
+            pieces = self._joined(stored, ins, dims, many, parts, workspace)
+        folds: list[list[Array]] = [[]] * len(pieces)
+        last: list[Part] = []
+        if self._areas:
+            folds, last = self._folds(outs[len(stored) :], pieces, dims, workspace)
+        read = []
+        for (written, given, sizes), areas in zip(pieces, folds, strict=True):
+            binding = self._nest.bind(sizes)
+            params, alive = binding.parameters([*written, *areas], given)
+            parts.append(self._nest.launch(params, binding))
+            read.append((given, alive))
+        parts += last
+        return parts, read
 
-    def launches(
-        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
-    ) -> list[Launch] | None:
-        """What `run` launches, None where it does more; `ins` are read as they lie then."""
-        program = self.program
-        self._check(outs, dims)
-        if program.places:
-            return None
-        many, rows = self._together(dims), math.prod(dims[:-1])
-        arranged = self._repeated(ins, many) if rows % many == 0 else None
-        if arranged is None:
-            return None
-        made, given = arranged
-        sizes = tuple(dims) if many == 1 else (rows // many, dims[-1] * many)
-        binding = self._nest.bind(sizes)
-        stores, part = self._stores(outs[: len(program.outputs)], binding)
-        params, alive = binding.parameters(stores, given)
-        if not are_same(alive, given):
-            return None
-        folded = [*part.sums.values(), *part.squares.values(), *part.means.values()]
-        last = [
-            self._last(outs[len(program.outputs) + place], number, part, rows)
-            for place, number in enumerate(program.final_folds)
-        ]
-        found = [*made, self._nest.call(params, binding, *folded), *last]
-        launches = [launch for launch in found if launch is not None]
-        return launches if len(launches) == len(found) else None
+    def _folds(
+        self,
+        outs: Sequence[Array],
+        pieces: Sequence[_Piece],
+        dims: Sequence[int],
+        workspace: Workspace,
+    ) -> tuple[list[list[Array]], list[Part]]:
+        """Where launches write what they fold down the columns, and what makes results of that.
 
-    def _repeated(self, ins: Sequence[Array], many: int) -> tuple[list[Launch], list[Array]] | None:
-        """The launches that make the inputs of joined rows, and these inputs."""
-        if many == 1:
-            return [], list(ins)
-        launches: list[Launch] = []
-        given = []
-        for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
-            if not (row_wise or column_wise):
+        For each item and column these are sums, and for a variance squares about the mean, and
+        these means, which of equal numbers are exact.
+        """
+        columns, program = dims[-1], self.program
+        bindings = [self._nest.bind(sizes) for _, _, sizes in pieces]
+        counts = [np.repeat(one.counts, one.columns // columns) for one in bindings]
+        each = np.concatenate(counts) if len(counts) > 1 else counts[0]
+        whole = workspace.array((self._areas, len(each), columns), _FLOAT64)
+        stores, begin = [], 0
+        for binding, some in zip(bindings, counts, strict=True):
+            areas = whole[:, begin : begin + len(some)]
+            shape = self._areas, binding.parts, binding.columns
+            areas, begin = areas.reshape(shape), begin + len(some)
+            found: list[Array] = []
+            for span in self._spans.values():
+                found += list(areas[span]) or [_NOTHING]
+            stores.append(found)
+        last: list[Part] = []
+        for out, number in zip(outs, program.final_folds, strict=True):
+            kind, first = program.kind_of(number), self._firsts[number]
+            if kind == "var":
+                last.append(Variance(out, whole[first + 2], whole[first + 1], each))
+            else:
+                rows = math.prod(dims[:-1])
+                last.append(Joined(out, whole[first], rows if kind == "mean" else 0))
+        return stores, last
+
+    def _joined(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: Sequence[int],
+        many: int,
+        parts: list[Part],
+        workspace: Workspace,
+    ) -> list[_Piece]:
+        """Where rows are apart, short ones are joined; what is left over is a second launch.
+
+        Inputs of one row are repeated by `parts`.
+        """
+        rows, columns = math.prod(dims[:-1]), dims[-1]
+        head = rows // many * many
+        pieces: list[_Piece] = []
+        for first, last, side in ((0, head, many), (head, rows, 1)):
+            if first == last:
+                continue
+            window = slice(first * columns, last * columns)
+            given = []
+            for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
+                if row_wise or column_wise:
+                    array = array.reshape(-1)[window] if row_wise else array.reshape(-1)
+                if column_wise and not row_wise and side > 1:
+                    row, array = array, workspace.array((side * array.size,), array.dtype)
+                    parts.append(Repeated(array, row))
                 given.append(array)
-                continue
-            if not array.flags.c_contiguous:
-                return None
-            if row_wise:
-                given.append(array.reshape(-1))
-                continue
-            write = find("repeat", array.dtype.name)
-            if write is None:
-                return None
-            given.append(np.empty(many * array.size, array.dtype))
-            launches.append(write(given[-1], array))
-        return launches, given
-
-    def _last(self, out: Array, number: int, part: _Part, rows: int) -> Launch | None:
-        """The call that does what `_finish` does."""
-        sums = part.sums[number].reshape(-1, out.size)
-        if self.program.kind_of(number) != "var":
-            mean = self.program.kind_of(number) == "mean"
-            return join(out, sums, rows if mean else 1)
-        write = find("variance", out.dtype.name)
-        counts = np.repeat(part.counts, len(sums) // len(part.counts))
-        squares, means = (lists[number].reshape(sums.shape) for lists in (part.squares, part.means))
-        return None if write is None else write(out, means, squares, counts)
+            written = [out.reshape(-1)[window] for out in outs]
+            pieces.append((written, given, ((last - first) // side, columns * side)))
+        return pieces
 
     def _check(self, outs: Sequence[Array], dims: Sequence[int]) -> None:
         program = self.program
@@ -201,107 +261,6 @@ class RowKernel:
         if not self.program.across or self.program.rank != 2:
             return 1
         return min(max(1, ITEM_COLUMNS // dims[-1]), math.prod(dims[:-1]))
-
-    def _joined(
-        self,
-        outs: Sequence[Array],
-        ins: Sequence[Array],
-        dims: Sequence[int],
-        cancel_check: CancelCheck | None,
-    ) -> list[_Part]:
-        """Where rows are apart, short ones are joined; what is left over is a second sweep."""
-        rows, columns = math.prod(dims[:-1]), dims[-1]
-        many = self._together(dims)
-        if many == 1:
-            return [self._sweep(outs, ins, tuple(dims), cancel_check)]
-        head = rows // many * many
-        parts = []
-        for first, last, side in ((0, head, many), (head, rows, 1)):
-            if first == last:
-                continue
-            window = slice(first * columns, last * columns)
-            given = []
-            for array, (row_wise, column_wise) in zip(ins, self.program.patterns, strict=True):
-                if row_wise:
-                    given.append(array.reshape(-1)[window])
-                else:
-                    given.append(np.tile(array.reshape(-1), side) if column_wise else array)
-            written = [out.reshape(-1)[window] for out in outs]
-            sizes = ((last - first) // side, columns * side)
-            parts.append(self._sweep(written, given, sizes, cancel_check))
-        return parts
-
-    def _sweep(
-        self,
-        outs: Sequence[Array],
-        ins: Sequence[Array],
-        dims: tuple[int, ...],
-        cancel_check: CancelCheck | None,
-    ) -> _Part:
-        """One call of the kernel; gives what it folded, for each item and column."""
-        binding = self._nest.bind(dims)
-        stores, part = self._stores(outs, binding)
-        params, _alive = binding.parameters(stores, ins)
-        self._nest.drive(params, binding, cancel_check)
-        return part
-
-    def _stores(self, outs: Sequence[Array], binding: RowBinding) -> tuple[list[Array], _Part]:
-        """All that a call writes to: its results, and what it folds down the columns."""
-        program = self.program
-        stores, part = list(outs), _Part(binding.counts)
-        for number in program.final_folds:
-            twin = program.twin(number)
-            shape = (binding.parts, binding.columns)
-            totals = np.empty(shape) if twin is None else None
-            part.sums[number] = totals if totals is not None else np.empty(0)
-            stores.append(part.sums[number])
-            if program.kind_of(number) == "var":
-                part.squares[number], part.means[number] = np.empty(shape), np.empty(shape)
-                stores += [part.squares[number], part.means[number]]
-        for number in program.final_folds:
-            twin = program.twin(number)
-            if twin is not None:
-                part.sums[number] = part.sums[twin]
-        return stores, part
-
-    def _finish(self, out: Array, number: int, parts: list[_Part], rows: int) -> None:
-        """Join the parts of a fold down the columns."""
-        with np.errstate(all="ignore"):
-            if self.program.kind_of(number) == "var":
-                total = _variance(out.size, parts, number)
-            else:
-                sums = [part.sums[number].reshape(-1, out.size) for part in parts]
-                total = joined(np.concatenate(sums) if len(sums) > 1 else sums[0])
-                total = total / rows if self.program.kind_of(number) == "mean" else total
-            np.copyto(out, total.reshape(out.shape), casting="unsafe")
-
-
-class _Part:
-    """What one call folded down the columns: rows of each item, sums, squares about their mean,
-    and these means, which of equal numbers are exact."""
-
-    def __init__(self, counts: Array) -> None:
-        self.counts = counts
-        self.sums: dict[int, Array] = {}
-        self.squares: dict[int, Array] = {}
-        self.means: dict[int, Array] = {}
-
-
-def _variance(columns: int, parts: list[_Part], number: int) -> Array:
-    """The variance from the squares of parts about their means, and from these means."""
-    squares = np.concatenate([part.squares[number].reshape(-1, columns) for part in parts])
-    means = np.concatenate([part.means[number].reshape(-1, columns) for part in parts])
-    each = [
-        np.repeat(part.counts, part.means[number].size // columns // len(part.counts))
-        for part in parts
-    ]
-    counts = np.concatenate(each)[:, None]
-    many = counts.sum()
-    middle = means[0] + np.add.reduce((means - means[0]) * counts, axis=0) / many
-    apart = means - middle
-    within = np.add.reduce(squares, axis=0)
-    variance: Array = (within + np.add.reduce(apart * apart * counts, axis=0)) / many
-    return variance
 
 
 _kernels: dict[LoopProgram, RowKernel] = {}

@@ -179,11 +179,13 @@ class Executable:
         """The values of the roots; none of them shares memory with anything that stays.
 
         A `quiet` run is a step of a loop, within the run of the whole: that one is recorded, and
-        keeps warnings off. New values of variables may be None until `store` computes them.
+        keeps warnings off. New values of variables may be None until `store` computes them. What
+        a replay computes in memory of the plan itself is copied.
         """
         self._read = self._unfinished = None
         in_place = self._in_place if self._in_place is not None and self._in_place.ready() else None
         runners = self.runners if in_place is None else self._early_runners
+        late = () if in_place is None else in_place.targets
         registers = self._template.copy()
         for index, slot in self._feeds:
             registers[slot] = arrays[index]
@@ -191,32 +193,25 @@ class Executable:
             with store_lock:
                 for slot, variable in self._variables:
                     registers[slot] = variable._array
-        late = () if in_place is None else in_place.targets
         own: Collection[int] = ()
         if quiet:
             self._run_plain(runners, registers, self._buffers(late))
         else:
+            recorded = profile.is_recording()
+            policy = None if recorded or self._kept is None else self._replay_policy
             with np.errstate(all="ignore"):  # NaN and infinity are values, no warnings
-                own = self._run(runners, registers, late)
+                replay = policy.run(self, registers, len(runners)) if policy is not None else None
+                if replay is not None:
+                    own = replay.own
+                else:
+                    run = self._run_recorded if recorded else self._run_plain
+                    run(runners, registers, self._buffers(late))
         if in_place is not None:
             self._read = in_place.read(registers)
         return [
             owned(registers[root]) if index in self._views or root in own else registers[root]
             for index, root in enumerate(self.roots)
         ]
-
-    def _run(
-        self, runners: Sequence[StepRunner], registers: Registers, late: Collection[int]
-    ) -> Collection[int]:
-        """Run the steps; gives the slots of results in memory of the plan itself."""
-        recorded = profile.is_recording()
-        if self._replay_policy is not None and self._kept is not None and not recorded:
-            replay = self._replay_policy.run(self, registers, len(runners))
-            if replay is not None:
-                return replay.own
-        run = self._run_recorded if recorded else self._run_plain
-        run(runners, registers, self._buffers(late))
-        return ()
 
     def lasting_buffers(self) -> Buffers:
         """Where intermediate results go in every run, once the plan has memory of its own."""

@@ -31,8 +31,10 @@ from kbench.engine.execute.steps.group_step import Step
 from kbench.engine.execute.steps.library_step import kernel_step
 from kbench.engine.graph.apply import RESULT
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import TILE_SECONDS, Launch, LaunchGraph
+from kbench.engine.jit.launch import Launch, LaunchGraph, Prepared
 from kbench.engine.runtime import config, threads
+from kbench.engine.runtime.pacer import TILE_SECONDS
+from kbench.engine.runtime.workspace import LastingWorkspace, NoRoomError
 
 RUNS_BEFORE_CAPTURE = 8
 """Runs of the steps one by one before they are captured: a loop has begun, kernels are compiled."""
@@ -176,8 +178,9 @@ class Replay:
         seconds = 0.0
         for number, step in enumerate(plan.steps[:count]):
             cancel.check()
-            launches = self._launches(plan, step, registers, buffers)
-            if launches is None:
+            prepared = self._prepared(plan, step, registers, buffers)
+            launches = None if prepared is None else prepared.launches
+            if prepared is None or launches is None:
                 self._end(together)
                 _run_step(plan, number, registers, buffers)
                 self._program.append(_Part(number, self._filled(plan, step, registers, buffers)))
@@ -185,7 +188,7 @@ class Replay:
             begun = time.perf_counter()
             LaunchGraph(launches).run()
             took = time.perf_counter() - begun
-            is_valid = launches[-1].is_valid if launches else None
+            is_valid = prepared.check_after
             if is_valid is not None and not is_valid():
                 _run_step(plan, number, registers, buffers)
             filled = [(slot, buffers[slot]) for slot in step.writes]
@@ -213,10 +216,10 @@ class Replay:
             self._program.append(_Part(launches=LaunchGraph(together)))
             together.clear()
 
-    def _launches(
+    def _prepared(
         self, plan: Replayable, step: Step, registers: Registers, buffers: Buffers
-    ) -> list[Launch] | None:
-        """The launches of a step, where they are the same in the next run."""
+    ) -> Prepared | None:
+        """The call that a step makes, where it is the same in the next run."""
         value = plan.values[step.slot]
         reads = [slot for slot in step.reads if slot >= 0]
         if value.guard or step.slot in plan.layout.ending or not self._steady.issuperset(reads):
@@ -225,9 +228,9 @@ class Replay:
             return None
         if not self._fresh.keys().isdisjoint(step.writes):
             return None
-        write = step.launches
+        prepare = step.prepare
         if (
-            write is None
+            prepare is None
             and value.op.kernel is not None
             and step.work * value.size <= MAX_SMALL_FLOPS
         ):
@@ -236,8 +239,11 @@ class Replay:
                 compiled = kernel_step(value, plan.values)
             finally:
                 config.allow_any_size(before)
-            write = None if compiled is None else compiled.launches
-        return None if write is None else write(registers, buffers)
+            prepare = None if compiled is None else compiled.prepare
+        try:
+            return None if prepare is None else prepare(registers, buffers, LastingWorkspace())
+        except NoRoomError:
+            return None
 
     def _filled(
         self, plan: Replayable, step: Step, registers: Registers, buffers: Buffers

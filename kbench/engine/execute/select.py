@@ -74,7 +74,7 @@ def row_step(value: Value, makers: PlanMakers) -> Step:
         len(group.program.values),
         math.prod(group.dims),
         slots[:-1],
-        launches=step.launches,
+        prepare=step.prepare,
     )
 
 
@@ -89,7 +89,7 @@ def compiled_step(value: Value, values: Sequence[Value], makers: PlanMakers) -> 
             single_step(value, values),
             run=compiled.run,
             form=compiled.form,
-            launches=compiled.launches,
+            prepare=compiled.prepare,
         )
     found = library_step(value, values)
     if found is None:

@@ -15,12 +15,13 @@ from kbench.engine.core.types import Attrs, Axes
 from kbench.engine.graph.expr.expression import Expr, name_leaf
 from kbench.engine.graph.traits.roles import ExtentsOf, PermutedAttrs, Role
 from kbench.engine.graph.traits.row_form import RowForm
+from kbench.engine.jit.launch import Preparable
 
 Gradient = Callable[..., tuple[object, ...]]
 """A rule of gradients: gives a tensor, or None where nothing flows, for each input."""
-KernelFactory = Callable[[], Callable[..., object] | None]
-"""Gives the call of a compiled kernel, or None while it is not ready. The call of an operation
-with several results returns them."""
+KernelFactory = Callable[[], Callable[..., object] | Preparable | None]
+"""Gives a compiled kernel, or None while it is not ready: what prepares calls, or a function that
+makes them. That of an operation with several results returns them."""
 KernelSelector = Callable[..., KernelFactory | None]
 """Gives the factory of the kernel for concrete Specs, or None where NumPy is the better way."""
 Lowered: TypeAlias = "tuple[Op, Attrs, Axes]"
@@ -41,10 +42,11 @@ class Op:
     the plan view calls its NumPy form, and `work(*specs, **attrs)` the FLOP of each element of the
     result where it is not one. An op that is not `pure` is never folded, shared or dropped.
     `kernel(*specs, **attrs)` is asked once, with concrete Specs, for a compiled kernel: None when
-    there is none for them, else a factory, which gives the call `(out, *arrays, check)`, or None
-    while it is not ready; a least size is asked of `config.min_elements(...)`, which tests lower.
-    `takes_epilogue` says that this call takes `after=(address, params)`, work that is done on each
-    row of the result, see `kernels/gemm/api.py`.
+    there is none for them, else a factory, which gives None while it is not ready, else what
+    prepares calls (`jit/launch.py`), or a function `(out, *arrays, check)`; a least size is asked
+    of `config.min_elements(...)`, which tests lower.
+    `takes_epilogue` says that calls can be prepared with `after=(address, params)`, work that is
+    done on each row of the result, see `kernels/gemm/api.py`.
     `shapes` are the positions of operands of which only the shape is read. Only an op that says
     `sparse` is given sparse operands.
 

@@ -2,5 +2,5 @@
 compiles, the folder of compiled code, the loader, and the thread pool that runs it.
 
 May import `core` and `runtime`. Numba is imported in `numba_backend` alone, in the process that
-compiles. Main entries: `service.service`, `launch.drive`, `thread_pool.Driver`.
+compiles. Main entries: `service.service`, `launch.Prepared`, `thread_pool.Driver`.
 """

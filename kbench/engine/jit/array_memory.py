@@ -39,6 +39,26 @@ def can_write_to(out: Array, dtype: str, inputs: Sequence[Array]) -> bool:
     return not any(np.may_share_memory(out, array) for array in inputs)
 
 
+def check_result(out: Array, dtype: str, size: int) -> None:
+    """ValueError unless a kernel can write that many elements to `out`."""
+    if out.dtype != dtype or out.size != size:
+        raise ValueError(f"expected {size} elements of {dtype}, got {out.dtype}[{out.size}]")
+    if not (out.flags.c_contiguous and out.flags.writeable):
+        raise ValueError("the result array must be contiguous and writeable")
+
+
+def operand(array: Array, dtype: str, size: int, out: Array | None = None) -> Array:
+    """What a kernel reads, contiguous, and copied where writing to `out` would change it.
+
+    Raises:
+        ValueError: it has another dtype or size.
+    """
+    if array.dtype != dtype or array.size != size:
+        raise ValueError(f"expected {size} elements of {dtype}, got {array.dtype}[{array.size}]")
+    array = np.ascontiguousarray(array)
+    return array.copy() if out is not None and np.may_share_memory(array, out) else array
+
+
 def unowned_view(array: Array) -> Array:
     """The same memory as another array that keeps nothing alive, as an address does."""
     memory = (ctypes.c_char * array.nbytes).from_address(address_of(array))

@@ -1,231 +1,178 @@
-"""Launches: a kernel with its parameter block, for arrays that stay where they are.
+"""A kernel's call as data: prepared for arrays, then made once, or kept and made again and again.
 
-`Kernel.launches`, `Product.launches` and the like check arrays as `run` does, but give the launches
-in place of making them, or None where more than launches is needed. A `LaunchGraph` makes all of
-its launches as one call of compiled code: between two kernels the interpreter would spend some
-forty microseconds, when the caches are full of other things.
+`prepare` of a kernel checks its arrays and fills the parameter blocks, all in one place. It gives a
+`Prepared`: launches, and between them what Python has to do. `run` makes these, and looks at the
+cancel flag between tiles. A replay takes the launches of steps that are nothing else, and makes
+those of neighbours as one `LaunchGraph`: between two kernels the interpreter would spend some forty
+microseconds, when the caches are full of other things.
 
 A launch holds addresses. It must not be made when one of the arrays may have been freed: whoever
-captures launches says what keeps them.
+keeps launches says what keeps the arrays.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck
-from kbench.engine.jit.array_memory import describe_array
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
 from kbench.engine.jit.thread_pool_source import LAUNCH_ROW_WORDS
 from kbench.engine.runtime import threads
-
-TILE_SECONDS = 0.015
-"""Longest time between two looks at the cancel flag."""
-
-SCRATCH_BYTES = 1 << 25
-"""Bytes of scratch memory."""
-
-HEAD = '''"""Library kernel of kbench: what other kernels leave to do, element after element."""
-import numpy as np
-from kbench.engine.intrinsics.toolkit import exact_kernel, field, IMPORTS
+from kbench.engine.runtime.pacer import Pacer
+from kbench.engine.runtime.workspace import Workspace
 
 
-@exact_kernel
-def run(params, start, stop):
-'''
+class Part(Protocol):
+    """One thing that a prepared call does."""
 
-JOIN = """    out, parts, room = field(params, 0), field(params, 1), field(params, 2)
-    count, width, divisor = field(params, 3), field(params, 4), field(params, 5)
-    source = parts
-    while True:  # as `joined`
-        half = (count + 1) // 2
-        for number in range(half):
-            here, there = number * width, (half + number) * width
-            if half + number < count:
-                for i in range(start, stop):
-                    total = peek_PARTS(source, here + i) + peek_PARTS(source, there + i)
-                    store_PARTS(room, here + i, total)
-            elif source == parts:
-                for i in range(start, stop):
-                    store_PARTS(room, here + i, peek_PARTS(source, here + i))
-        source, count = room, half
-        if count == 1:
-            break
-    for i in range(start, stop):
-        total = peek_PARTS(room, i)
-        if divisor > 1:
-            total = np.PARTS(total / divisor)
-        store_DTYPE(out, i, np.DTYPE(total))
-"""
+    def run(self, cancel_check: CancelCheck | None) -> None:
+        """Do it now."""
 
-VARIANCE = """    out, means, squares = field(params, 0), field(params, 1), field(params, 2)
-    counts, count, width = field(params, 3), field(params, 4), field(params, 5)
-    many = 0.0
-    for number in range(count):
-        many += load_float64(counts, number)
-    for i in range(start, stop):
-        first, within, moved = load_float64(means, i), 0.0, 0.0
-        for number in range(count):
-            away = load_float64(means, number * width + i) - first
-            moved += away * load_float64(counts, number)
-            within += load_float64(squares, number * width + i)
-        middle, between = first + moved / many, 0.0
-        for number in range(count):
-            apart = load_float64(means, number * width + i) - middle
-            between += apart * apart * load_float64(counts, number)
-        store_DTYPE(out, i, np.DTYPE((within + between) / many))
-"""
+    def launch(self) -> Launch | None:
+        """The same as a launch, None where it is more than a kernel, or that is not ready."""
 
-REPEAT = """    out, x, width = field(params, 0), field(params, 1), field(params, 2)
-    for i in range(start, stop):
-        store_DTYPE(out, i, load_DTYPE(x, i % width))
-"""
 
-KINDS = {  # what other kernels leave to do: its source, and the dtype of what it reads
-    "parts": (JOIN, "float64"),
-    "alike": (JOIN, ""),
-    "variance": (VARIANCE, "float64"),
-    "repeat": (REPEAT, ""),
-}
+class Launch(NamedTuple):
+    """A range kernel by its address, its parameters, and items from 0 on."""
+
+    address: int
+    params: Array
+    items: int
+    work: float
+    """Elements of work of an item."""
+    parallel: bool
+    """Whether it is worth more than one thread, and long."""
+    pacer: Pacer
+    counters: int = 0
+    """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
+    kept: tuple[object, ...] = ()
+    """Memory of the launch's own."""
+
+    def run(self, cancel_check: CancelCheck | None) -> None:
+        """Run every item; without a check nothing comes between."""
+        for start, stop in self.pacer.tiles(self.items, self.work, cancel_check):
+            service.driver.run(self.address, self.params, start, stop, self.parallel)
+
+    def launch(self) -> Launch:
+        """Itself."""
+        return self
+
+    @property
+    def threads(self) -> int:
+        """Threads that it is worth."""
+        return max(1, min(threads.count(), self.items)) if self.parallel else 1
+
+
+class HostStep(NamedTuple):
+    """What only Python does; it is given the cancel check."""
+
+    do: Callable[[CancelCheck | None], object]
+
+    def run(self, cancel_check: CancelCheck | None) -> None:
+        """Do it."""
+        self.do(cancel_check)
+
+    def launch(self) -> None:
+        """There is none."""
+
+
+class Prepared(NamedTuple):
+    """A call that is ready to be made, for arrays at their addresses.
+
+    When `check_after` says that the result is not right, `otherwise` gives another way to it.
+    """
+
+    parts: Sequence[Part]
+    variant: str = "library"
+    """The form that was chosen, as the plan shows it."""
+    check_after: Callable[[], bool] | None = None
+    otherwise: Callable[[], Prepared] | None = None
+    kept: object = None
+    """What must stay alive until it has run: operands, or their copies."""
+    is_lasting: bool = True
+    """Whether it holds for other values in the same arrays: nothing was copied or looked at."""
+
+    def run(self, cancel_check: CancelCheck | None) -> str:
+        """Make the call; gives the variant whose result it is."""
+        for part in self.parts:
+            part.run(cancel_check)
+        if self.otherwise is None or self.check_after is None or self.check_after():
+            return self.variant
+        return self.otherwise().run(cancel_check)
+
+    @property
+    def launches(self) -> list[Launch] | None:
+        """The call as launches alone, to be made again and again; None where it is more."""
+        if not self.is_lasting:
+            return None
+        found = [part.launch() for part in self.parts]
+        launches = [launch for launch in found if launch is not None]
+        return launches if len(launches) == len(found) else None
+
+    def then(self, *steps: Part) -> Prepared:
+        """The call with more behind it, which another way has behind it, too."""
+        other = self.otherwise
+        otherwise = None if other is None else lambda: other().then(*steps)
+        return self._replace(parts=[*self.parts, *steps], otherwise=otherwise)
+
+    def requiring(self, is_valid: Callable[[], bool], form: Part) -> Prepared:
+        """The call whose result has to be right by this as well; `form` gives it where not."""
+        before, other = self.check_after, self.otherwise
+
+        def otherwise() -> Prepared:
+            if other is None or not is_valid():
+                return Prepared([form])
+            return other().requiring(is_valid, form)
+
+        check = is_valid if before is None else lambda: before() and is_valid()
+        return self._replace(check_after=check, otherwise=otherwise)
+
+
+class Preparable:
+    """A kernel that makes its calls as data."""
+
+    prepare: Callable[..., Prepared]
+    """`prepare(out, *arrays, workspace=..., **more)`: checks all of them, and gives the call."""
+
+
+def run(prepare: Callable[..., Prepared], cancel_check: CancelCheck | None) -> str:
+    """Prepare a call and make it; gives the variant."""
+    workspace = Workspace()
+    variant = prepare(workspace=workspace).run(cancel_check)
+    workspace.release()
+    return variant
+
+
+def first_right(ways: Iterator[Prepared]) -> Prepared:
+    """The first of several ways, and the next where its result is not right."""
+    way = next(ways)
+    return way if way.check_after is None else way._replace(otherwise=partial(first_right, ways))
+
+
+STEADY_PACER = Pacer(2e-9, math.inf)
+"""For kernels of all kinds: it learns of none what would be wrong for others."""
 
 
 def drive(
     job: Job,
     params: Array,
     items: int,
-    each: int,
+    work: int,
     cancel_check: CancelCheck | None = None,
-    pace: float = 2e-9,
-    ease: int = 1,
+    seconds: float = 2e-9,
 ) -> None:
-    """Run a compiled job over items of about `each` elements that take `pace` seconds each.
+    """Run a compiled job over items of about `work` elements, on all threads if it is enough.
 
-    Looks at `cancel_check` between tiles of about 15 ms, and uses all threads when there is enough
-    work; what is easy needs `ease` times as much.
+    `seconds` of an element are a guess, until the job has run.
     """
-    parallel = items * each >= ease * threads.MIN_PARALLEL_ELEMENTS
-    if cancel_check is None:
-        service.driver.run(job.address, params, 0, items, parallel)
-        return
-    tile = max(1, int(TILE_SECONDS / (pace * max(1, each))))
-    for start in range(0, items, tile):
-        cancel_check()
-        service.driver.run(job.address, params, start, min(items, start + tile), parallel)
-
-
-@dataclass(frozen=True, eq=False)
-class Launch:
-    """A range kernel by its address, its parameters, items from 0 on, and threads at most."""
-
-    address: int
-    params: Array
-    items: int
-    threads: int = 1
-    counters: int = 0
-    """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
-    kept: tuple[object, ...] = ()
-    """Memory of the launch's own."""
-    is_valid: Callable[[], bool] | None = None
-    """Whether its step's results are right, asked when it has run; the step itself knows better."""
-
-    def requiring(self, is_valid: Callable[[], bool] | None) -> Launch:
-        """The launch, whose step has to be right by this as well."""
-        before = self.is_valid
-        if before is None or is_valid is None:
-            return replace(self, is_valid=is_valid or before)
-        return replace(self, is_valid=lambda: before() and is_valid())
-
-
-def thread_count(items: int, wanted: bool) -> int:
-    """Threads for a launch of so many items, if it is worth more than one."""
-    return max(1, min(threads.count(), items)) if wanted else 1
-
-
-def find(kind: str, dtype: str) -> Callable[..., Launch] | None:
-    """What captures a launch whose result is of float32 or float64, None while it is not ready.
-
-    "parts": `(out, parts, divisor)`, the sum of the rows of `parts`, of float64, divided. They are
-    added as `joined` adds them, and the sum is rounded at the end. "alike": the same for rows of
-    the result's dtype, whose sum is rounded at each step. "variance": `(out, means, squares,
-    counts)`, of rows that each are the means of `counts` elements and their squares about these.
-    "repeat": `(out, x)`, x over and over.
-    """
-    if kind not in KINDS or dtype not in ("float32", "float64"):
-        return None
-    text, read = KINDS[kind][0], KINDS[kind][1] or dtype
-    whole = (HEAD + text).replace("PARTS", read).replace("DTYPE", dtype)
-    helpers = sorted(set(re.findall(r"\b(?:load|peek|store)_\w+", whole)))
-    whole = whole.replace("IMPORTS", ", ".join(helpers))
-    job = service.submit(f"join_{kind}_{dtype}", lambda: whole)
-    if job is None or job.state != "ready":
-        return None
-    return partial(_launch_of, kind, job.address, dtype, read)
-
-
-def _launch_of(
-    kind: str, address: int, dtype: str, read: str, out: Array, first: Array, *rest: Array | int
-) -> Launch:
-    """The launch of one of `KINDS`, of checked arrays."""
-    arrays = [first, *(argument for argument in rest if isinstance(argument, np.ndarray))]
-    numbers = [int(argument) for argument in rest if not isinstance(argument, np.ndarray)]
-    flags = out.flags
-    fits = out.dtype == dtype and flags.c_contiguous and flags.writeable
-    fits = fits and all(array.dtype == read and array.flags.c_contiguous for array in arrays)
-    if kind == "repeat":
-        fits, sizes, kept = fits and first.size > 0, [first.size], [out]
-    else:
-        fits = fits and len(first) > 0 and first[0].size == out.size
-        sizes, kept = [len(first), out.size], arrays
-    if kind == "variance":
-        _, squares, counts = arrays
-        fits = fits and squares.shape == first.shape and counts.shape == first.shape[:1]
-    if not fits:
-        given = " and ".join(map(describe_array, arrays))
-        raise ValueError(f"{given} cannot be joined to {describe_array(out)}")
-    if KINDS[kind][0] is JOIN:
-        kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # and room for halves
-        arrays = kept
-    params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)
-    return Launch(address, params, out.size, kept=tuple(kept))
-
-
-def joined(parts: Array) -> Array:
-    """The sum of the rows of `parts`, by halves."""
-    half = (len(parts) + 1) // 2
-    whole = parts[:half].copy()
-    whole[: len(parts) - half] += parts[half:]
-    while len(whole) > 1:
-        half = (len(whole) + 1) // 2
-        whole[: len(whole) - half] += whole[half:]
-        whole = whole[:half]
-    found: Array = whole[0]
-    return found
-
-
-def join(out: Array, parts: Array, divisor: int = 1) -> Launch | None:
-    """The launch that adds up parts of sums; None for other dtypes and while there is no kernel."""
-    kind = "parts" if parts.dtype == np.float64 else "alike" if parts.dtype == out.dtype else ""
-    write = find(kind, out.dtype.name)
-    return None if write is None else write(out, parts, divisor)
-
-
-_scratch: list[Array] = []
-
-
-def scratch() -> Array:
-    """Bytes, from a cache line on, that only one step's launches use at a time: all graphs share
-    them, and launches run one after the other."""
-    if not _scratch:
-        block = np.empty(SCRATCH_BYTES + 64, np.uint8)  # the system gives pages when they are used
-        begin = -address_of(block) % 64
-        _scratch.append(block[begin : begin + SCRATCH_BYTES])
-    return _scratch[0]
+    parallel = items * work >= threads.MIN_PARALLEL_ELEMENTS
+    Launch(job.address, params, items, work, parallel, job.paced(seconds)).run(cancel_check)
 
 
 class LaunchGraph:

@@ -22,6 +22,7 @@ from typing import Any
 from kbench.engine.core import fork_safety
 from kbench.engine.jit import compiler_process, disk_cache, loader, thread_pool
 from kbench.engine.runtime import config, threads
+from kbench.engine.runtime.pacer import Pacer
 
 THREAD_NAME = "kbench-compile"
 """Name of the threads that have sources compiled."""
@@ -34,7 +35,7 @@ MAX_COMPILERS = 4
 """Compilers at once, on a machine with twice as many cores: each takes 150 MB and a core."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """One source on its way to being a kernel."""
 
@@ -53,6 +54,12 @@ class Job:
     compiler: compiler_process.CompilerProcess | compiler_process.InProcessCompiler | None = None
     restarted: bool = False
     done: threading.Event = field(default_factory=threading.Event)
+    pacer: Pacer | None = None
+
+    def paced(self, seconds: float) -> Pacer:
+        """How fast it runs here; `seconds` of an element are the guess until it has."""
+        self.pacer = self.pacer or Pacer(seconds)
+        return self.pacer
 
     @property
     def loaded(self) -> loader.Loaded:
@@ -114,6 +121,11 @@ class Service:
             if mode == "wait" and not self._is_warming_up:
                 self._wait_for(job)
         return job
+
+    def find(self, name: str, text: Callable[[], str]) -> Job | None:
+        """The job of that name once its kernel can run, None until then, and when it never can."""
+        job = self.submit(name, text)
+        return job if job is not None and job.state == "ready" else None
 
     def prefetch(self) -> None:
         """Have the driver ready; called by UIs as they start."""

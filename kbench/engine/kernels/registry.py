@@ -12,13 +12,15 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kbench.engine.codegen import join_kernels
 from kbench.engine.codegen.loop_kernel import Kernel, request
 from kbench.engine.codegen.loop_program import Fold, Input, LoopProgram, loop_nest, loop_value
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.reduce import argreduce, cumulative
 from kbench.engine.runtime import cpu_caches
 
@@ -38,7 +40,7 @@ FAMILIES = {  # family -> module, loaded on first need; its `find(kind, dtype)` 
     "conv": "kernels.conv.api",
     "depthwise": "kernels.depthwise.api",
     "gemm": "kernels.gemm.api",
-    "join": "jit.launch",
+    "join": "codegen.join_kernels",
     "local": "kernels.conv.local",
     "pool": "kernels.pool.api",
     "resize": "kernels.pool.resize",
@@ -88,25 +90,6 @@ def find(name: str, dtype: str, view: str = "last") -> KernelCall | None:
         call: KernelCall | None = module.find(kind, dtype)
         return call
     raise ValueError(f"no library kernel {name!r}")
-
-
-def _ready(name: str, text: Callable[[], str]) -> Job | None:
-    job = service.submit(name, text)
-    return job if job is not None and job.state == "ready" else None
-
-
-def _expect(array: Array, dtype: str, size: int, writes: bool = False) -> Array:
-    """Check what compiled code will rely on; strided inputs are copied."""
-    if array.dtype != dtype or array.size != size:
-        raise ValueError(f"expected {size} elements of {dtype}, got {array.dtype}[{array.size}]")
-    if writes and not (array.flags.c_contiguous and array.flags.writeable):
-        raise ValueError("the result array must be contiguous and writeable")
-    return np.ascontiguousarray(array)
-
-
-def _apart(x: Array, out: Array) -> Array:
-    """x, copied when the result would overwrite what is still to be read."""
-    return x.copy() if np.may_share_memory(x, out) else x
 
 
 def _block(*values: int) -> Array:
@@ -179,15 +162,15 @@ def _argfold(name: str, dtype: str, view: str) -> KernelCall | None:
     read = "uint8" if dtype == "bool" else dtype
     last = view in ("last", "all")
     side = "last" if last else "across"
-    job = _ready(f"{name}_{side}_{read}", lambda: argreduce.source(name, read, last))
+    job = service.find(f"{name}_{side}_{read}", lambda: argreduce.source(name, read, last))
     if job is None:
         return None
     kept_dtype = "float32" if read == "float16" else read
 
     def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
-        x = _expect(x, dtype, outer * n * inner).view(read)
-        _expect(out, "int64", outer * inner, writes=True)
+        x = operand(x, dtype, outer * n * inner).view(read)
+        check_result(out, "int64", outer * inner)
         if out.size == 0:
             return
         if n == 0:
@@ -224,7 +207,7 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
         return None
     last = view in ("last", "all")
     side = "last" if last else "across"
-    job = _ready(f"{name}_{side}_{dtype}", lambda: cumulative.source(name, dtype, last))
+    job = service.find(f"{name}_{side}_{dtype}", lambda: cumulative.source(name, dtype, last))
     total = cumulative.total_dtype(dtype)
     blocks = loop_value(f"cast(a0, '{total}')", total)  # each block starts where a scan would be
     whole = Fold("sum" if name == "cumsum" else "prod", 1, 2)
@@ -234,27 +217,23 @@ def _scan(name: str, dtype: str, view: str) -> KernelCall | None:
 
     def call(out: Array, x: Array, cancel_check: CancelCheck | None = None) -> None:
         outer, n, inner = sides(x.shape, view)
-        x = _expect(x, dtype, outer * n * inner)
-        _expect(out, dtype, x.size, writes=True)
+        x = operand(x, dtype, outer * n * inner, None if address_of(x) == address_of(out) else out)
+        check_result(out, dtype, x.size)
+        apart = address_of(x) != address_of(out)
         if x.size == 0:
             return
-        x = _apart(x, out) if address_of(x) != address_of(out) else x
         if not last:
             width = cumulative.columns(outer, inner)
             blocks = -(-inner // width)
             row = min(inner, width) * x.itemsize
-            streamed = address_of(x) != address_of(out) and cpu_caches.is_streamed(
-                2 * x.nbytes, row
-            )
+            streamed = apart and cpu_caches.is_streamed(2 * x.nbytes, row)
             places = (address_of(out), address_of(x), n, inner, width, blocks)
-            drive(
-                job, _block(*places, streamed), outer * blocks, n * min(inner, width), cancel_check
-            )
+            params, work = _block(*places, streamed), n * min(inner, width)
+            drive(job, params, outer * blocks, work, cancel_check)
             return
         assert fold is not None
         width = n if outer >= MIN_ITEMS or n < 4 * BLOCK_ELEMENTS else BLOCK_ELEMENTS
         starts, besides = _starts(name, x.reshape(outer, n), width, fold, cancel_check)
-        apart = address_of(x) != address_of(out)
         streamed = apart and cpu_caches.is_streamed(2 * x.nbytes, width * x.itemsize)
         places = (address_of(out), address_of(x), n, width, starts.shape[1], address_of(starts))
         params = _block(*places, address_of(besides), streamed)
@@ -310,7 +289,7 @@ def catalogue() -> list[tuple[str, str, str]]:
     entries += [(f"ctc_{kind}", dtype, "all") for kind in ("cost", "slope") for dtype in FLOATS[1:]]
     convolutions = ("conv_forward", "depthwise_forward")  # each brings its gradients along
     entries += [(name, dtype, "all") for name in convolutions for dtype in FLOATS[1:]]
-    joins = [f"join_{kind}" for kind in importlib.import_module("kbench.engine.jit.launch").KINDS]
+    joins = [f"join_{kind}" for kind in join_kernels.KINDS]
     products = ("gemm_product", "local_product", *joins)
     entries += [(name, dtype, "all") for name in products for dtype in FLOATS[1:]]
     pools = [f"pool_{kind}_{walk}" for kind in POOL_KINDS for walk in ("rows", "cells")]

@@ -6,7 +6,6 @@ between rows and places. What they hold is all that compiled code can reach.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,8 +18,10 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv.api import find_tiles
 from kbench.engine.kernels.conv.direct_source import PACK
-from kbench.engine.kernels.conv.launch import PRODUCTS_PER_ELEMENT, Tiles, made_run
+from kbench.engine.kernels.conv.launch import PRODUCTS_PER_ELEMENT, Tiles, plan
 from kbench.engine.runtime import config, threads
+from kbench.engine.runtime.pacer import Pacer
+from kbench.engine.runtime.workspace import Workspace
 
 MIN_ITEM_ROWS = 4
 """Rows of an item: fewer would read the matrices more often than compute with them."""
@@ -30,8 +31,6 @@ MIN_ITEM_COLUMNS = 256
 """Columns of an item, where nothing but columns is left to share out."""
 ALIGN_BYTES = 64
 """Bytes of a cache line, at which each array of scratch memory begins."""
-TILE_SECONDS = 0.015
-"""Longest time between two looks at the cancel flag."""
 
 _NOTHING = np.zeros(2, np.int64)
 
@@ -43,7 +42,7 @@ class Kernel:
         self.program = program
         self._job, self._tiles = job, tiles
         self._cost = _cost(program)
-        self._pace = 2e-9
+        self._pacer = Pacer(2e-9)
 
     @cached_property
     def source(self) -> str:
@@ -70,7 +69,8 @@ class Kernel:
         widths = self._checked(steps, rows, arrays, matrices)
         if not steps or not rows:
             return
-        packed = [self._packed(matrix) for matrix in matrices]
+        workspace = Workspace()
+        packed = [self._packed(matrix, workspace) for matrix in matrices]
         work = 1 + sum(matrix.size // PRODUCTS_PER_ELEMENT for matrix in matrices)
         work += sum(cost * width for cost, width in zip(self._cost, widths, strict=True))
         parallel = work * rows * steps >= threads.MIN_PARALLEL_ELEMENTS
@@ -79,7 +79,10 @@ class Kernel:
         params = self._parameters(arrays, widths, matrices, packed)
         params[2:6] = rows, block, across, pieces
         items = -(-rows // block) * pieces
-        self._drive(params, items, steps, work * rows, parallel, cancel_check)
+        for done, stop in self._pacer.tiles(steps, work * rows, cancel_check):
+            params[0:2] = done, stop
+            service.driver.run(self._job.address, params, 0, items, parallel)
+        workspace.release()
 
     # -------------------------------------------------------------- what is cut
 
@@ -93,30 +96,6 @@ class Kernel:
             return share, max(MIN_ITEM_COLUMNS, each)
         rounds = -(-share // MAX_ITEM_ROWS)
         return max(MIN_ITEM_ROWS, -(-rows // (count * rounds))), whole
-
-    def _drive(
-        self,
-        params: Array,
-        items: int,
-        steps: int,
-        work: int,
-        parallel: bool,
-        cancel_check: CancelCheck | None,
-    ) -> None:
-        if cancel_check is None:
-            params[0:2] = 0, steps
-            service.driver.run(self._job.address, params, 0, items, parallel)
-            return
-        done = 0
-        while done < steps:
-            cancel_check()
-            some = min(steps - done, max(1, int(TILE_SECONDS / (self._pace * work))))
-            params[0:2] = done, done + some
-            begun = time.perf_counter()
-            service.driver.run(self._job.address, params, 0, items, parallel)
-            done += some
-            if some * work >= threads.MIN_PARALLEL_ELEMENTS:
-                self._pace = 1.5 * max(1e-11, (time.perf_counter() - begun) / (some * work))
 
     # -------------------------------------------------------------- what is checked
 
@@ -161,7 +140,7 @@ class Kernel:
         arrays: Sequence[Array],
         widths: Sequence[int],
         matrices: Sequence[Array],
-        packed: Sequence[Array],
+        packed: Sequence[int],
     ) -> Array:
         tiles = self._tiles
         values = [0] * 6
@@ -171,11 +150,11 @@ class Kernel:
             values += [address_of(array), array.strides[0], array.strides[1]]
         values += widths
         for matrix, panels in zip(matrices, packed, strict=True):
-            values += [address_of(panels), *matrix.shape]
+            values += [panels, *matrix.shape]
         return np.array(values, np.int64)
 
-    def _packed(self, matrix: Array) -> Array:
-        """The panels of a matrix, on cache lines."""
+    def _packed(self, matrix: Array, workspace: Workspace) -> int:
+        """Where the panels of a matrix are, on cache lines."""
         tiles = self._tiles
         assert tiles is not None
         size = matrix.itemsize
@@ -183,18 +162,15 @@ class Kernel:
             matrix = np.ascontiguousarray(matrix)
         depth, columns = matrix.shape
         wide = -(-columns // tiles.lanes) * tiles.lanes
-        room = np.empty(depth * wide + ALIGN_BYTES, matrix.dtype)
-        start = -address_of(room) % ALIGN_BYTES // size
-        panels = room[start : start + depth * wide]
+        panels = workspace.take(depth * wide * size)
         values = {
             "places": address_of(_NOTHING), "taps": 1, "rows": depth, "columns": columns,
             "row_step": matrix.strides[0] // size, "column_step": matrix.strides[1] // size,
             "lanes": tiles.lanes,
         }  # fmt: skip
-        run = made_run(
-            kernel_file.parameters_of(PACK), values, 1, PRODUCTS_PER_ELEMENT * matrix.size
-        )
-        run(tiles.pack, tiles.dtype, None, address_of(panels), address_of(matrix))
+        fields, work = kernel_file.parameters_of(PACK), PRODUCTS_PER_ELEMENT * matrix.size
+        pack = plan(tiles.pack, tiles.dtype, fields, values, 1, work)
+        pack.launch(workspace, panels, address_of(matrix)).run(None)
         return panels
 
 
@@ -219,8 +195,8 @@ def request(program: Recurrence) -> Kernel | None:
     if kernel is not None:
         return kernel
     tiles = find_tiles(program.dtype) if program.dtype else None
-    job = service.submit(program.name, lambda: source(program))
-    if job is None or job.state != "ready" or (program.dtype and tiles is None):
+    job = service.find(program.name, lambda: source(program))
+    if job is None or (program.dtype and tiles is None):
         return None
     kernel = _kernels[program] = Kernel(program, job, tiles)
     return kernel

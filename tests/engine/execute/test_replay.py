@@ -8,11 +8,12 @@ import pytest
 from sampling import every
 
 from kbench import backend as K
+from kbench.engine.codegen import join_kernels
+from kbench.engine.codegen.join_kernels import Joined, joined
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.execute import executable, replay
-from kbench.engine.jit import launch
-from kbench.engine.jit.launch import LaunchGraph, join
+from kbench.engine.jit.launch import LaunchGraph
 from kbench.engine.jit.service import service
 
 Arrays = list[np.ndarray]
@@ -409,10 +410,10 @@ def test_parts_are_joined_by_halves(dtype: str, count: int, width: int) -> None:
     parts = random.normal(0, 1, (count, width)) * 10.0 ** random.integers(-9, 9, (count, width))
     for divisor in (1, 3):
         out = np.full(width, 7, dtype)
-        call = join(out, parts, divisor)
+        call = Joined(out, parts, divisor).launch()
         assert call is not None
         LaunchGraph([call, call]).run()
-        wanted = launch.joined(parts) / divisor
+        wanted = joined(parts) / divisor
         np.testing.assert_array_equal(out, wanted.astype(dtype))
         np.testing.assert_allclose(wanted, parts.sum(0) / divisor, 1e-9)
 
@@ -422,10 +423,10 @@ def test_parts_are_joined_by_halves(dtype: str, count: int, width: int) -> None:
 def test_parts_of_the_result_s_dtype_are_rounded_at_each_step(count: int, width: int) -> None:
     parts = np.random.default_rng(count).normal(0, 1, (count, width)).astype("float32")
     out = np.full(width, 7, "float32")
-    call = join(out, parts)
+    call = Joined(out, parts).launch()
     assert call is not None
     LaunchGraph([call]).run()
-    np.testing.assert_array_equal(out, launch.joined(parts))
+    np.testing.assert_array_equal(out, joined(parts))
     np.testing.assert_allclose(out, parts.sum(0), 1e-4, 1e-6)
 
 
@@ -436,7 +437,7 @@ def test_a_variance_of_parts_is_that_of_all(dtype: str, counts: list[int]) -> No
     parts = np.split(whole, np.cumsum(counts)[:-1])
     means = np.array([one.mean(0) for one in parts])
     squares = np.array([np.square(one - one.mean(0)).sum(0) for one in parts])
-    out, write = np.empty(9, dtype), launch.find("variance", dtype)
+    out, write = np.empty(9, dtype), join_kernels.find("variance", dtype)
     assert write is not None
     LaunchGraph([write(out, means, squares, np.array(counts, float))]).run()
     np.testing.assert_allclose(out, whole.var(0), 1e-6 if dtype == "float32" else 1e-10)
@@ -449,11 +450,17 @@ def test_a_variance_of_parts_is_that_of_all(dtype: str, counts: list[int]) -> No
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_row_is_repeated(dtype: str) -> None:
-    row, out, write = np.arange(7, dtype=dtype), np.empty(21, dtype), launch.find("repeat", dtype)
+    row, out, write = (
+        np.arange(7, dtype=dtype),
+        np.empty(21, dtype),
+        join_kernels.find("repeat", dtype),
+    )
     assert write is not None
     LaunchGraph([write(out, row)]).run()
     np.testing.assert_array_equal(out, np.tile(row, 3))
-    assert launch.find("repeat", "int32") is None and launch.find("other", dtype) is None
+    assert (
+        join_kernels.find("repeat", "int32") is None and join_kernels.find("other", dtype) is None
+    )
     for wrong in (row[:0], row[::2], row.astype("int32")):
         with pytest.raises(ValueError, match="cannot be joined"):
             write(out, wrong)
@@ -465,9 +472,9 @@ def test_parts_that_cannot_be_joined() -> None:
     locked.flags.writeable = False
     for out in (np.zeros(7), np.zeros(16)[::2], locked):
         with pytest.raises(ValueError, match=r"float64\[3, 8\] cannot be joined to float64"):
-            join(out, parts)
+            Joined(out, parts).launch()
     for one in (np.zeros((0, 8)), parts[:, ::2]):
         with pytest.raises(ValueError, match="cannot be joined"):
-            join(np.zeros(4), one)
-    assert join(np.zeros(8, "float16"), parts) is None
-    assert join(np.zeros(8), parts.astype("float32")) is None
+            Joined(np.zeros(4), one).launch()
+    assert Joined(np.zeros(8, "float16"), parts).launch() is None
+    assert Joined(np.zeros(8), parts.astype("float32")).launch() is None

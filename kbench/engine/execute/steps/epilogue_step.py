@@ -9,10 +9,8 @@ their own memory (see `in_place_update.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from kbench.engine.codegen import loop_kernel
 from kbench.engine.codegen.arguments import ITEM_COLUMNS, Binding
@@ -25,8 +23,8 @@ from kbench.engine.execute.steps.library_step import KernelStep, kernel_step
 from kbench.engine.fusion.elementwise import Group
 from kbench.engine.fusion.group import GroupInput
 from kbench.engine.jit.array_memory import are_same
-from kbench.engine.jit.launch import Launch
-from kbench.engine.runtime import config
+from kbench.engine.jit.launch import Preparable, Prepared
+from kbench.engine.runtime.workspace import Workspace
 
 MIN_ROW_COLUMNS = 16
 """Columns of a row that is worth a call of its own."""
@@ -105,68 +103,44 @@ class EpilogueStep:
             work=product.work + len(group.statements),
             elements=value.size,
             group_step=None,
-            launches=self.launches,
+            prepare=self.prepare,
         )
 
     def run(self, registers: Registers, buffers: Buffers) -> None:
-        operands = [registers[operand] for operand in self.value.inputs]
-        on = config.jit_mode() != "off"
-        multiply = self.kernel_step.factory() if on else None
-        if on and self.kernel is None:
-            self.kernel = loop_kernel.request(self.program)
-        kernel = self.kernel if on else None
-        self.is_fused = multiply is not None and kernel is not None
-        if multiply is None or kernel is None:
-            self._run_separately(registers, buffers, operands, multiply)
+        workspace = Workspace()
+        prepared = self.prepare(registers, buffers, workspace)
+        self.is_fused = prepared is not None
+        if prepared is None:
+            self._run_separately(registers, buffers)
             return
-        outs = [buffers[slot] for slot in self.group_step.group.writes]
-        params, _alive = self._parameters(outs, self._sources(registers, outs))
-        multiply(outs[self.position], *operands, cancel.check, after=(kernel.address, params))
-        for slot, out in zip(self.group_step.group.writes, outs, strict=True):
-            registers[slot] = out
+        prepared.run(cancel.check)
+        workspace.release()
+        for slot in self.group_step.group.writes:
+            registers[slot] = buffers[slot]
 
-    def _sources(self, registers: Registers, outs: list[np.ndarray]) -> list[np.ndarray]:
-        """What the group reads: instead of what the kernel gives, the place where that goes."""
+    def prepare(
+        self, registers: Registers, buffers: Buffers, workspace: Workspace
+    ) -> Prepared | None:
+        """Both kernels as one call; None while one of them is not ready."""
+        multiply = self.kernel_step.find()
+        kernel = self.kernel = self.kernel or loop_kernel.request(self.program)
+        if kernel is None or not isinstance(multiply, Preparable):
+            return None
+        outs = [buffers[slot] for slot in self.group_step.group.writes]
         arrays = self.group_step.sources(registers)
-        arrays[self.read] = outs[self.position]
-        return arrays
-
-    def _parameters(
-        self, outs: list[np.ndarray], arrays: list[np.ndarray]
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
+        arrays[self.read] = out = outs[self.position]  # where what the kernel gives goes instead
         self.binding.check_outs(outs)
-        return self.binding.parameters(outs, arrays)
-
-    def launches(self, registers: Registers, buffers: Buffers) -> list[Launch] | None:
-        """What `run` does as launches of kernels; None where there is no such form."""
-        kernel = loop_kernel.request(self.program)
-        write = getattr(self.kernel_step.factory(), "launches", None)
-        if kernel is None or write is None:
-            return None
-        outs = [buffers[slot] for slot in self.group_step.group.writes]
-        arrays = self._sources(registers, outs)
-        params, alive = self._parameters(outs, arrays)
-        if not are_same(alive, arrays):
-            return None
+        params, alive = self.binding.parameters(outs, arrays)
         operands = [registers[operand] for operand in self.value.inputs]
-        found: list[Launch] | None = write(
-            outs[self.position], *operands, after=(kernel.address, params)
-        )
-        return found
+        after = (kernel.address, params)
+        prepared = multiply.prepare(out, *operands, workspace=workspace, after=after)
+        lasts = prepared.is_lasting and are_same(alive, arrays)
+        return prepared._replace(kept=(prepared.kept, alive), is_lasting=lasts)
 
-    def _run_separately(
-        self,
-        registers: Registers,
-        buffers: Buffers,
-        operands: list[np.ndarray],
-        multiply: Callable[..., object] | None,
-    ) -> None:
+    def _run_separately(self, registers: Registers, buffers: Buffers) -> None:
         value = self.value
-        between: np.ndarray = pool.take(value.shape, value.spec.dtype)
-        if multiply is not None:
-            multiply(between, *operands, cancel.check)
-        else:
-            value.op.numpy(between, *operands, **value.attrs)
-        registers[value.slot] = between
+        between: Buffers = [None] * len(buffers)
+        between[value.slot] = pool.take(value.shape, value.spec.dtype)
+        self.kernel_step.run(registers, between)
         self.group_step.run(registers, buffers)
         registers[value.slot] = None

@@ -27,8 +27,9 @@ from kbench.engine.execute.steps.base import (
 )
 from kbench.engine.execute.steps.numpy_blocks import BlockedForm
 from kbench.engine.fusion.elementwise import Group, collapse
-from kbench.engine.jit.launch import Launch
+from kbench.engine.jit.launch import Prepared
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
 SLAB_ELEMENTS = 1 << 22
 """Elements that are computed before they are folded: what is folded may exceed the memory."""
@@ -52,8 +53,8 @@ class Step:
     elements: int = 0
     also: tuple[int, ...] = ()  # the slots that the step fills besides its own
     group_step: GroupStep | None = None
-    launches: Callable[[Registers, Buffers], list[Launch] | None] | None = None
-    """What it does as launches of kernels alone, where that can be: the buffers are its results."""
+    prepare: Callable[[Registers, Buffers, Workspace], Prepared | None] | None = None
+    """What it does as a kernel's call, where that can be: the buffers are its results."""
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -106,7 +107,7 @@ class GroupStep:
             elements,
             tuple(slot for slot in self.group.writes if slot != self.group.slot),
             self,
-            self.launches,
+            self.prepare,
         )
 
     @property
@@ -137,11 +138,13 @@ class GroupStep:
         for slot, out in zip(self._writes, outs, strict=True):
             registers[slot] = out
 
-    def launches(self, registers: Registers, buffers: Buffers) -> list[Launch] | None:
-        """What `run` does as launches of kernels."""
+    def prepare(
+        self, registers: Registers, buffers: Buffers, _workspace: Workspace
+    ) -> Prepared | None:
+        """What `run` does as a kernel's call, None while there is none."""
         kernel = self.ready_kernel()
         outs = [buffers[slot] for slot in self._writes]
-        return None if kernel is None else kernel.launches(outs, self.sources(registers), self.dims)
+        return None if kernel is None else kernel.prepare(outs, self.sources(registers), self.dims)
 
     def _on_numpy(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         fold = self.group.fold

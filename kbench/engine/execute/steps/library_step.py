@@ -15,9 +15,10 @@ from kbench.engine.execute.buffer_pool import owned, pool
 from kbench.engine.execute.steps.base import Buffers, Registers
 from kbench.engine.fusion.elementwise import MIN_LOOP_ELEMENTS
 from kbench.engine.graph.op import KernelFactory
-from kbench.engine.jit.launch import Launch
-from kbench.engine.kernels import chosen_variant, registry
+from kbench.engine.jit.launch import Preparable, Prepared
+from kbench.engine.kernels import registry
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
 KERNEL_OPS = ("argmax", "argmin", "cumsum", "cumprod", "var")
 SHAPE_KEEPING_OPS = ("cumsum", "cumprod")
@@ -93,39 +94,48 @@ class KernelStep:
     def __init__(self, value: Value, factory: KernelFactory) -> None:
         self.value = value
         self.factory = factory
-        self.kernel: Callable[..., object] | None = None
-        self.taken = "library"  # what the kernel's last call was
+        self.kernel: Callable[..., object] | Preparable | None = None
+        self.variant = "library"  # of the kernel's last call
 
     def form(self) -> str:
-        return self.taken if self.kernel is not None else self.value.op.tier
+        return self.variant if self.kernel is not None else self.value.op.tier
+
+    def find(self) -> Callable[..., object] | Preparable | None:
+        """The kernel, or None while there is none."""
+        self.kernel = None if config.jit_mode() == "off" else self.kernel or self.factory()
+        return self.kernel
 
     def run(self, registers: Registers, buffers: Buffers) -> None:
         value = self.value
         arrays = [registers[slot] for slot in value.inputs]
-        self.kernel = None if config.jit_mode() == "off" else self.kernel or self.factory()
-        if self.kernel is None:
-            registers[value.slot] = value.op.numpy(buffers[value.slot], *arrays, **value.attrs)
+        kernel, out = self.find(), buffers[value.slot]
+        if kernel is None:
+            registers[value.slot] = value.op.numpy(out, *arrays, **value.attrs)
             return
         if value.op.kind == "several":
-            registers[value.slot] = self.kernel(*arrays, cancel.check)
+            assert not isinstance(kernel, Preparable)
+            registers[value.slot] = kernel(*arrays, cancel.check)
             return
-        out = buffers[value.slot]
         if out is None:
             out = pool.take(value.shape, value.spec.dtype)
-        chosen_variant.take_recorded()  # of a call that no step has made
-        self.kernel(out, *arrays, cancel.check)
-        self.taken = chosen_variant.take_recorded() or "library"
+        if isinstance(kernel, Preparable):
+            workspace = Workspace()
+            prepared = kernel.prepare(out, *arrays, workspace=workspace)
+            self.variant = prepared.run(cancel.check)
+            workspace.release()
+        else:
+            kernel(out, *arrays, cancel.check)
         registers[value.slot] = out
 
-    def launches(self, registers: Registers, buffers: Buffers) -> list[Launch] | None:
-        """What `run` does as launches of kernels; None where there is no such form."""
-        kernel = self.kernel or self.factory()
-        write = getattr(kernel, "launches", None)
-        out = buffers[self.value.slot]
-        if write is None or out is None:
+    def prepare(
+        self, registers: Registers, buffers: Buffers, workspace: Workspace
+    ) -> Prepared | None:
+        """What `run` does, to be kept; None where that is no call of a kernel."""
+        kernel, out = self.find(), buffers[self.value.slot]
+        if out is None or not isinstance(kernel, Preparable):
             return None
-        found: list[Launch] | None = write(out, *[registers[slot] for slot in self.value.inputs])
-        return found
+        arrays = [registers[slot] for slot in self.value.inputs]
+        return kernel.prepare(out, *arrays, workspace=workspace)
 
 
 def kernel_step(value: Value, values: Sequence[Value]) -> KernelStep | None:

@@ -10,7 +10,8 @@ from kbench.engine.compiler.values import Value, mark_needed
 from kbench.engine.core import cancel
 from kbench.engine.execute.steps.base import Buffers, ExecutableLike, PlanMakers, Registers
 from kbench.engine.fusion.row_lower import RowGroup
-from kbench.engine.jit.launch import Launch
+from kbench.engine.jit.launch import Prepared
+from kbench.engine.runtime.workspace import Workspace
 
 
 class RowStep:
@@ -54,13 +55,16 @@ class RowStep:
         for slot, out in zip(self.slots, outs, strict=True):
             registers[slot] = out
 
-    def launches(self, registers: Registers, buffers: Buffers) -> list[Launch] | None:
-        """What `run` does as launches of kernels; None where there is no such form."""
+    def prepare(
+        self, registers: Registers, buffers: Buffers, workspace: Workspace
+    ) -> Prepared | None:
+        """What `run` does as a kernel's call, None while there is none."""
         kernel = row_kernel.request(self.group.program)
-        if kernel is None:
+        if kernel is None or self.group.program.places:
             return None
         arrays = self._arrays([registers[slot] for slot in self.reads])
-        return kernel.launches([buffers[slot] for slot in self.slots], arrays, self.group.dims)
+        outs = [buffers[slot] for slot in self.slots]
+        return kernel.prepare(outs, arrays, self.group.dims, workspace)
 
     def _arrays(self, given: list[np.ndarray]) -> list[np.ndarray]:
         """All that the kernel reads: what is given, with the numbers between."""

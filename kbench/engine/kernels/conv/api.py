@@ -1,59 +1,65 @@
 """Tier 1: compiled convolutions with channels last, over one to three spatial axes.
 
-`find_forward`, `find_to_input` and `find_to_kernel` give a call, or None while it is not ready,
-when it cannot be had or JIT is off. The calls check every size before compiled code sees an
-address. float16 is computed in float32. `is_profitable` says for which sizes the kernels are worth
-it.
+`find_kernel` gives a call, which checks every size before compiled code sees an address. float16 is
+computed in float32. `is_profitable` says for which sizes the kernels are worth it.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
-from kbench.engine.jit.array_memory import are_same, can_write_to
-from kbench.engine.jit.launch import Launch
+from kbench.engine.jit.launch import Preparable, Prepared, first_right, run
+from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import col2im, direct, direct_source
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles, compiled
-from kbench.engine.kernels.conv.variants import Memory, Way, captured, perform
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles, Way, copied, result_array
+from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
-MakeWays = Callable[..., Iterable[Way]]
+MakeWays = Callable[..., Iterable[Way | None]]
+Kinds = tuple[str, str, str]
+IMAGE_BY_KERNEL: Kinds = ("image", "image", "kernel")
+IMAGE_BY_IMAGE: Kinds = ("kernel", "image", "image")
+"""What result and operands are: axes that are missing are before the space, wherever it begins."""
 
 FLOATS = ("float16", "float32", "float64")
+PRODUCTS: dict[str, tuple[MakeWays, Kinds]] = {
+    "forward": (direct.forward, IMAGE_BY_KERNEL),
+    "to_input": (direct.to_input, IMAGE_BY_KERNEL),
+    "to_kernel": (direct.to_kernel, IMAGE_BY_IMAGE),
+}
 MIN_PRODUCTS = 500_000
 """Products below which the NumPy form is as fast."""
 
 
-def find_forward(dtype: str, rank: int) -> Convolution | None:
-    """`(out, x, kernel, strides, pads_before, dilation, cancel_check=None)`: the convolution.
+def find_kernel(product: str, dtype: str, rank: int) -> Convolution | None:
+    """One of `PRODUCTS`, or None while it is not ready, when it cannot be had or JIT is off.
 
-    x[n, *space, channels], kernel[*window, channels, filters], out[n, *new_space, filters], each
-    of rank + 2 axes. Padding is zeros: `pads_before` of it, and as much after as `out` needs.
+    Called as `(out, x, kernel, strides, pads_before, dilation, cancel_check=None)` it is "forward",
+    the convolution of x[n, *space, channels] with kernel[*window, channels, filters], of rank + 2
+    axes each. "to_input", as `(out, g, kernel, ...)`, is the gradient to x; "to_kernel", as `(out,
+    g, x, ...)`, that to the kernel. Padding is zeros: `pads_before` of it, and as much after as is
+    needed.
     """
-    return _found(dtype, rank, direct.forward, "image", "kernel", "image")
+    if dtype not in FLOATS or rank not in (1, 2, 3) or config.jit_mode() == "off":
+        return None
+    tiles = find_tiles("float32" if dtype == "float16" else dtype)
+    if tiles is None:
+        return None
+    ways, kinds = PRODUCTS[product]
+    return Convolution(dtype, tiles.dtype, rank, 3, kinds, partial(ways, tiles))
 
 
-def find_to_input(dtype: str, rank: int) -> Convolution | None:
-    """`(out, g, kernel, strides, pads_before, dilation, cancel_check=None)`: the gradient to x."""
-    return _found(dtype, rank, direct.to_input, "image", "kernel", "image")
-
-
-def find_to_kernel(dtype: str, rank: int) -> Convolution | None:
-    """`(out, g, x, strides, pads_before, dilation, cancel_check=None)`: the gradient to the
-    kernel."""
-    return _found(dtype, rank, direct.to_kernel, "image", "image", "kernel")
-
-
-def find(way: str, dtype: str) -> Convolution | None:
-    """One of the three above, by name, over two axes; all ranks share their kernels.
+def find(product: str, dtype: str) -> Convolution | None:
+    """The kernel over two axes, for warm-up; all ranks and products share their kernels.
 
     Forms for some sizes are asked for as well, which calls otherwise do when one first suits.
     """
@@ -61,11 +67,10 @@ def find(way: str, dtype: str) -> Convolution | None:
         winograd.find_loops()
     if dtype in FLOATS[1:]:
         col2im.find_loops(dtype)
-    finders = {"forward": find_forward, "to_input": find_to_input, "to_kernel": find_to_kernel}
-    return finders[way](dtype, 2)
+    return find_kernel(product, dtype, 2)
 
 
-def _tile_text(dtype: str) -> str:
+def tile_text(dtype: str) -> str:
     """The source of the tiles; their shape is chosen where it is compiled."""
     return kernel_file.specialized(direct_source.TILES, DTYPE=dtype)
 
@@ -80,80 +85,80 @@ def _pack_text(dtype: str) -> str:
     )
 
 
-_ready: dict[str, Tiles] = {}
-
-
-def find_tiles(dtype: str) -> Tiles | None:
-    """The tiles of float32 or float64, or None while they are not ready."""
-    if dtype in _ready:
-        return _ready[dtype]
-    texts = {
-        "tiles": lambda: _tile_text(dtype),
-        "gather": lambda: direct_source.filled(
+def _sources(dtype: str) -> Sources:
+    return {
+        "conv_tiles": lambda: tile_text(dtype),
+        "conv_gather": lambda: direct_source.filled(
             direct_source.GATHER, dtype, direct_source.GATHER_FIELDS
         ),
-        "pack": lambda: _pack_text(dtype),
-        "reduce": lambda: direct_source.filled(
+        "conv_pack": lambda: _pack_text(dtype),
+        "conv_reduce": lambda: direct_source.filled(
             direct_source.REDUCE, dtype, direct_source.REDUCE_FIELDS
         ),
     }
-    done = compiled("conv", dtype, texts)
-    if done is None:
-        return None
-    module = done["tiles"].loaded
-    _ready[dtype] = Tiles(
+
+
+def _tiles(dtype: str, jobs: dict[str, Job]) -> Tiles:
+    module = jobs["conv_tiles"].loaded
+    return Tiles(
         dtype, module.LANES, module.ROWS, int(module.wide.address), int(module.narrow.address),
-        done["pack"], done["gather"], done["reduce"],
+        jobs["conv_pack"], jobs["conv_gather"], jobs["conv_reduce"],
     )  # fmt: skip
-    return _ready[dtype]
 
 
-def _found(dtype: str, rank: int, ways: MakeWays, *kinds: str) -> Convolution | None:
-    if dtype not in FLOATS or rank not in (1, 2, 3) or config.jit_mode() == "off":
-        return None
-    tiles = find_tiles("float32" if dtype == "float16" else dtype)
-    if tiles is None:
-        return None
-
-    def widened(
-        tiles: Tiles, out: Array, first: Array, second: Array, strides: Sequence[int],
-        pads: Sequence[int], dilation: Sequence[int], memory: Memory,
-    ) -> Iterable[Way]:  # fmt: skip
-        """All three spatial axes: those that are missing have one place."""
-        arrays = [_three(*pair) for pair in zip((first, second, out), kinds, strict=True)]
-        return ways(tiles, arrays[2], *arrays[:2], strides, pads, dilation, memory)
-
-    return Convolution(dtype, tiles.dtype, rank, 3, widened, tiles)
+find_tiles = Family(_sources, _tiles).find
+"""The tiles of float32 or float64, or None while they are not ready."""
 
 
-class Convolution:
+class Convolution(Preparable):
     """A call that checks its operands and hands on contiguous arrays of the dtype computed in."""
 
     def __init__(
-        self, dtype: str, computed: str, rank: int, axes: int, ways: MakeWays, compiled: object
+        self, dtype: str, computed: str, rank: int, axes: int, kinds: Kinds, ways: MakeWays
     ) -> None:
         """`rank` spatial axes, of which the compiled form has so many `axes`."""
         self._dtype, self._computed, self._rank, self._axes = dtype, computed, rank, axes
-        self._ways, self._compiled = ways, compiled
+        self._kinds, self._ways = kinds, ways
+        self._planned: dict[tuple[Ints | bool, ...], list[Way]] = {}
 
     def __call__(
         self, out: Array, first: Array, second: Array, strides: Sequence[int],
         pads_before: Sequence[int], dilation: Sequence[int],
         cancel_check: CancelCheck | None = None,
     ) -> None:  # fmt: skip
-        ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
-        with result_array(out, self._computed, ready) as into:
-            perform(self._ways(self._compiled, into, *ready, *steps, Memory()), cancel_check)
+        run(partial(self.prepare, out, first, second, strides, pads_before, dilation), cancel_check)
 
-    def launches(
+    def prepare(
         self, out: Array, first: Array, second: Array, strides: Sequence[int],
-        pads_before: Sequence[int], dilation: Sequence[int],
-    ) -> list[Launch] | None:  # fmt: skip
-        """The launches, to be made later; None where more than launches is needed."""
+        pads_before: Sequence[int], dilation: Sequence[int], workspace: Workspace,
+    ) -> Prepared:  # fmt: skip
+        """The call: the first of its ways, and behind it those for results that are not right."""
         ready, steps = self._checked(out, first, second, strides, pads_before, dilation)
-        if not (are_same(ready, (first, second)) and can_write_to(out, self._computed, ready)):
-            return None
-        return captured(lambda memory: self._ways(self._compiled, out, *ready, *steps, memory))
+        into = result_array(out, self._computed, ready)
+        target, one, other = into, ready[0], ready[1]
+        if self._rank < self._axes:
+            missing = (1,) * (self._axes - self._rank)
+            target, one, other = _expanded((into, *ready), self._kinds, missing)
+        sizes = target.shape, one.shape, other.shape, *steps
+        ways = self._planned.get((config.exact(), *sizes)) or self._plan(sizes)
+        prepared = ways[0].prepare(target, one, other, workspace)
+        if prepared.check_after is not None:
+            rest = (way.prepare(target, one, other, workspace) for way in ways[1:])
+            prepared = prepared._replace(otherwise=partial(first_right, rest))
+        if into is not out:
+            prepared = prepared.then(copied(out, into))
+        lasts = into is out and ready[0] is first and ready[1] is second
+        return prepared._replace(kept=ready, is_lasting=lasts)
+
+    def _plan(self, sizes: tuple[Ints, ...]) -> list[Way]:
+        """The ways of a call in order, kept once all of them are ready."""
+        wanted = list(self._ways(*sizes))
+        ways = [way for way in wanted if way is not None]
+        if len(self._planned) >= MAX_PLANS:
+            self._planned.clear()
+        if len(ways) == len(wanted):
+            self._planned[config.exact(), *sizes] = ways
+        return ways
 
     def _checked(
         self, out: Array, first: Array, second: Array, *steps: Sequence[int]
@@ -188,29 +193,13 @@ def _numbers(values: Sequence[int], rank: int, low: int) -> Ints:
     return numbers
 
 
-@contextmanager
-def result_array(out: Array, dtype: str, inputs: Sequence[Array]) -> Iterator[Array]:
-    """Where compiled code writes: `out` itself, or an array copied to it at the end.
-
-    That is for another dtype, strides, or an input that overlaps; inputs are read many times.
-    """
-    if not out.flags.writeable:
-        raise ValueError("the result array is read-only")
-    if can_write_to(out, dtype, inputs):
-        yield out
-        return
-    into = np.empty(out.shape, dtype)
-    yield into
-    with np.errstate(over="ignore"):
-        np.copyto(out, into, casting="same_kind")
-
-
-def _three(array: Array, kind: str) -> Array:
-    """An array with three spatial axes: the missing ones are one long, and come first."""
-    missing = (1,) * (5 - array.ndim)
-    if kind == "kernel":
-        return array.reshape(missing + array.shape)
-    return array.reshape(array.shape[:1] + missing + array.shape[1:])
+def _expanded(arrays: Sequence[Array], kinds: Kinds, missing: Ints) -> Sequence[Array]:
+    """Arrays with all spatial axes of the compiled form: those that they have not come first."""
+    places = [0 if kind == "kernel" else 1 for kind in kinds]
+    return [
+        array.reshape(*array.shape[:at], *missing, *array.shape[at:])
+        for array, at in zip(arrays, places, strict=True)
+    ]
 
 
 def is_profitable(what: str, kernel: Sequence[int], places: int) -> bool:

@@ -10,24 +10,26 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import Prepared
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK
 from kbench.engine.kernels.conv.launch import (
     MAX_PLANS,
     PRODUCTS_PER_ELEMENT,
-    Run,
+    Plan,
     Tiles,
-    compiled,
-    made_run,
+    plan,
     starts,
 )
-from kbench.engine.kernels.conv.variants import Memory, Stage, Way
+from kbench.engine.kernels.family import Family, Sources
+from kbench.engine.runtime.workspace import Workspace
 
 MIN_ITEMS = 32
 """Items that keep any number of threads busy."""
@@ -43,22 +45,19 @@ class Loops:
     spread: Job
 
 
-_ready: dict[str, Loops] = {}
-
-
-def find_loops(dtype: str) -> Loops | None:
-    """The loops of float32 or float64, or None while they are not ready."""
-    if dtype in _ready:
-        return _ready[dtype]
-    texts = {
-        "add": lambda: kernel_file.specialized("kernels/conv/sources/add", DTYPE=dtype),
-        "spread": lambda: kernel_file.specialized(SPREAD, SIZE=np.dtype(dtype).itemsize),
+def _sources(dtype: str) -> Sources:
+    return {
+        "conv_add": lambda: kernel_file.specialized("kernels/conv/sources/add", DTYPE=dtype),
+        "conv_spread": lambda: kernel_file.specialized(SPREAD, SIZE=np.dtype(dtype).itemsize),
     }
-    done = compiled("conv", dtype, texts)
-    if done is None:
-        return None
-    _ready[dtype] = Loops(int(done["add"].loaded.add.address), done["spread"])
-    return _ready[dtype]
+
+
+def _loops(_dtype: str, jobs: dict[str, Job]) -> Loops:
+    return Loops(int(jobs["conv_add"].loaded.add.address), jobs["conv_spread"])
+
+
+find_loops = Family(_sources, _loops).find
+"""The loops of float32 or float64, or None while they are not ready."""
 
 
 def is_profitable(tiles: Tiles, out: Ints, kernel: Ints, geometry: Sequence[Sequence[int]]) -> bool:
@@ -68,32 +67,43 @@ def is_profitable(tiles: Tiles, out: Ints, kernel: Ints, geometry: Sequence[Sequ
     return flat and 2 * kernel[3] <= tiles.lanes <= 2 * kernel[4] and min(pads) >= 0
 
 
+class _Spread(NamedTuple):
+    """The gradient to the input for some sizes."""
+
+    packed_bytes: int
+    pack: Plan
+    run: Plan
+
+    def prepare(self, out: Array, g: Array, kernel: Array, workspace: Workspace) -> Prepared:
+        """The call for arrays of these sizes."""
+        packed = workspace.take(self.packed_bytes)
+        pack = self.pack.launch(workspace, packed, address_of(kernel))
+        return Prepared((pack, self.run.launch(workspace, address_of(out), address_of(g), packed)))
+
+
 def way(
-    tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array,
-    geometry: Sequence[Sequence[int]], memory: Memory,
-) -> Way:  # fmt: skip
-    """The gradient to the input, `out`, of a convolution whose result has the gradient `g`."""
-    pack, plan = _planned(tiles, loops, out.shape, g.shape, kernel.shape, *map(tuple, geometry))
-    lanes, (filters, width) = tiles.lanes, (kernel.shape[4], math.prod(kernel.shape[:4]))
-    packed = memory.array((filters * -(-width // lanes) * lanes,), tiles.dtype)
-    addresses = address_of(out), address_of(g), address_of(packed)
-    stages = (
-        Stage(pack, tiles.pack, (address_of(packed), address_of(kernel))),
-        Stage(plan, loops.spread, addresses),
-    )
-    return Way("", tiles.dtype, stages, memory)
+    tiles: Tiles, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints, dilation: Ints
+) -> _Spread | None:
+    """The gradient to the input, `out`, of a convolution whose result has the gradient `g`.
+
+    None while it is not ready.
+    """
+    loops = find_loops(tiles.dtype)
+    if loops is None:
+        return None
+    return _planned(tiles, loops, out, g, kernel, strides, pads, dilation)
 
 
 @functools.lru_cache(MAX_PLANS)
 def _planned(
     tiles: Tiles, loops: Loops, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints,
     dilation: Ints,
-) -> tuple[Run, Run]:  # fmt: skip
+) -> _Spread:  # fmt: skip
     filters, width = kernel[4], math.prod(kernel[:4])
     (row_taps, taps), (stride, step), (row_pad, pad) = kernel[1:3], strides[1:], pads[1:]
     place = np.zeros(1, np.int64)
-    pack = made_run(
-        kernel_file.parameters_of(PACK),
+    pack = plan(
+        tiles.pack, tiles.dtype, kernel_file.parameters_of(PACK),
         {
             "places": address_of(place), "taps": 1, "rows": filters, "columns": width,
             "lanes": tiles.lanes, "row_step": 1, "column_step": filters,
@@ -118,4 +128,6 @@ def _planned(
     }  # fmt: skip
     items = out[0] * chunks
     work = math.prod(g[:4]) * filters * length // items
-    return pack, made_run(kernel_file.parameters_of(SPREAD), values, items, work, areas)
+    fields = kernel_file.parameters_of(SPREAD)
+    run = plan(loops.spread, tiles.dtype, fields, values, items, work, areas)
+    return _Spread(filters * length * tiles.size, pack, run)

@@ -10,20 +10,25 @@ import functools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import Part, Prepared
 from kbench.engine.kernels.conv import col2im, direct_source
 from kbench.engine.kernels.conv.launch import (
     MAX_PLANS,
     MIN_STREAMED_BYTES,
     PRODUCTS_PER_ELEMENT,
-    Run,
+    Plan,
     Tiles,
-    made_run,
+    Way,
+    cleared,
+    plan,
     starts,
 )
 from kbench.engine.kernels.conv.tiling import (
@@ -36,65 +41,42 @@ from kbench.engine.kernels.conv.tiling import (
     forward_axis,
     phases,
 )
-from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way, cleared
 from kbench.engine.kernels.winograd import api as winograd
+from kbench.engine.runtime.workspace import Workspace
 
 FIRST_CACHE_WEIGHT_BYTES = 1 << 15
 """Weights that stay in the first cache while a tile's pixels meet them, panel by panel."""
 
 
 def forward(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], memory: Memory,
-) -> Iterator[Way]:  # fmt: skip
+    tiles: Tiles, out: Ints, x: Ints, kernel: Ints, strides: Ints, pads: Ints, dilation: Ints
+) -> Iterator[Way | None]:
     """The convolution itself; what `pads` and the size of `out` reach over is zero."""
-    if x.shape[0] != out.shape[0] or (x.shape[4], out.shape[4]) != kernel.shape[3:]:
-        raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
-    yield from _by_winograd(tiles, out, x, kernel, False, strides, pads, dilation, memory)
-    axes = tuple(map(forward_axis, kernel.shape[:3], strides, pads, dilation, out.shape[1:4]))
-    stages = _gather(tiles, out, x, kernel, False, axes, memory)
-    yield Way("", tiles.dtype, tuple(stages), memory)
+    if x[0] != out[0] or (x[4], out[4]) != kernel[3:]:
+        raise ValueError(f"x {x}, kernel {kernel} and result {out} disagree")
+    if winograd.is_profitable(tiles, out, kernel, strides, dilation):
+        yield winograd.convolution(tiles, out, x, kernel, False, pads, dilation)
+    axes = tuple(map(forward_axis, kernel[:3], strides, pads, dilation, out[1:4]))
+    yield _Direct((_gather(tiles, out, x, kernel, False, axes),))
 
 
 def to_input(
-    tiles: Tiles, out: Array, g: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], memory: Memory,
-) -> Iterator[Way]:  # fmt: skip
+    tiles: Tiles, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints, dilation: Ints
+) -> Iterator[Way | None]:
     """The gradient to the input of a convolution whose result has the gradient `g`."""
-    if g.shape[0] != out.shape[0] or (out.shape[4], g.shape[4]) != kernel.shape[3:]:
-        raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
-    yield from _by_winograd(tiles, out, g, kernel, True, strides, pads, dilation, memory)
-    geometry = strides, pads, dilation
-    if min(out.size, g.size) > 0 and col2im.is_profitable(tiles, out.shape, kernel.shape, geometry):
-        loops = col2im.find_loops(tiles.dtype)
-        if loops is not None:
-            yield col2im.way(tiles, loops, out, g, kernel, geometry, memory)
-    axes = map(backward_axes, kernel.shape[:3], strides, pads, dilation, out.shape[1:4])
-    found = [_gather(tiles, out, g, kernel, True, phase, memory) for phase in phases(list(axes))]
-    stages: list[Stage | Filled] = [
-        stage for phase in found for stage in phase if isinstance(stage, Stage)
-    ]
-    if sum(map(len, found)) > len(stages):  # all of it is cleared faster than some phases are
-        stages.insert(0, cleared(out, ()))
-    yield Way("", tiles.dtype, stages, memory)
-
-
-def _by_winograd(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, strides: Sequence[int],
-    pads: Sequence[int], dilation: Sequence[int], memory: Memory,
-) -> Iterator[Way]:  # fmt: skip
-    """Winograd's form where it is faster and ready."""
-    sizes = tiles, out.shape, kernel.shape
-    plain = winograd.is_profitable(*sizes, strides, dilation)
-    if not (plain or back and winograd.suits_spread(*sizes, strides, pads, dilation)):
-        return
-    loops = winograd.find_loops()
-    if loops is None:
-        return
-    if plain:
-        yield winograd.convolve(tiles, loops, out, x, kernel, back, pads, dilation, memory)
-    else:
-        yield winograd.spread(tiles, loops, out, x, kernel, strides, pads, memory)
+    if g[0] != out[0] or (out[4], g[4]) != kernel[3:]:
+        raise ValueError(f"g {g}, kernel {kernel} and result {out} disagree")
+    sizes, geometry = (tiles, out, kernel), (strides, pads, dilation)
+    if winograd.is_profitable(*sizes, strides, dilation):
+        yield winograd.convolution(tiles, out, g, kernel, True, pads, dilation)
+    elif winograd.suits_spread(*sizes, *geometry):
+        yield winograd.spread(tiles, out, g, kernel, strides, pads)
+    if math.prod(out) * math.prod(g) > 0 and col2im.is_profitable(*sizes, geometry):
+        yield col2im.way(tiles, out, g, kernel, *geometry)
+    axes = map(backward_axes, kernel[:3], strides, pads, dilation, out[1:4])
+    yield _Direct(
+        tuple(_gather(tiles, out, g, kernel, True, phase) for phase in phases(list(axes)))
+    )
 
 
 # ------------------------------------------------------------------ forward, and back to the input
@@ -104,29 +86,46 @@ def _by_winograd(
 class _Gather:
     """One phase of a convolution for some sizes."""
 
-    pack: Run
-    packed: int
-    """Elements of the packed kernel."""
-    run: Run
+    pack: Plan
+    packed_bytes: int
+    """Bytes of the packed kernel."""
+    run: Plan
+
+
+Places = tuple[slice, ...]
+"""Where no tap reaches: zeros."""
+
+
+class _Direct(NamedTuple):
+    """All phases of a convolution: every output of it is written."""
+
+    phases: tuple[_Gather | Places | None, ...]
+
+    def prepare(self, out: Array, x: Array, kernel: Array, workspace: Workspace) -> Prepared:
+        """The launches at these addresses."""
+        parts: list[Part] = []
+        empty = [phase for phase in self.phases if isinstance(phase, tuple)]
+        if empty:  # all of it is cleared faster than some phases are
+            parts.append(cleared(out, empty[0] if len(self.phases) == 1 else ()))
+        for phase in self.phases:
+            if isinstance(phase, _Gather):
+                packed = workspace.take(phase.packed_bytes)
+                parts.append(phase.pack.launch(workspace, packed, address_of(kernel)))
+                places = address_of(out), address_of(x), packed
+                parts.append(phase.run.launch(workspace, *places))
+        return Prepared(parts)
 
 
 def _gather(
-    tiles: Tiles, out: Array, x: Array, kernel: Array, back: bool, axes: tuple[WindowAxis, ...],
-    memory: Memory,
-) -> list[Stage | Filled]:  # fmt: skip
-    """One phase of a convolution: every output of it is written."""
-    if out.size == 0 or min(axis.count for axis in axes) == 0:
-        return []
-    if x.size == 0 or kernel.size == 0 or min(len(axis.offsets) for axis in axes) == 0:
+    tiles: Tiles, out: Ints, x: Ints, kernel: Ints, back: bool, axes: tuple[WindowAxis, ...]
+) -> _Gather | Places | None:
+    """One phase of a convolution; None where it has no outputs."""
+    if min(out) == 0 or min(axis.count for axis in axes) == 0:
+        return None
+    if min(*x, *kernel) == 0 or min(len(axis.offsets) for axis in axes) == 0:
         places = tuple(slice(axis.phase, None, axis.step) for axis in axes)
-        return [cleared(out, (slice(None), *places))]
-    plan = _planned(tiles, out.shape, x.shape, kernel.shape, back, axes)
-    packed = memory.array((plan.packed,), tiles.dtype)
-    addresses = address_of(out), address_of(x), address_of(packed)
-    return [
-        Stage(plan.pack, tiles.pack, (address_of(packed), address_of(kernel))),
-        Stage(plan.run, tiles.gather, addresses),
-    ]
+        return (slice(None), *places)
+    return _planned(tiles, out, x, kernel, back, axes)
 
 
 @functools.lru_cache(MAX_PLANS)
@@ -160,14 +159,17 @@ def _planned(
         ),
         **_axis_fields(axes, x, out, offsets, columns.dense), **_cut_fields(cut),
     }  # fmt: skip
-    run = made_run(direct_source.GATHER_FIELDS, values, cut.items, cut.work, areas, offsets)
+    run = plan(
+        tiles.gather, tiles.dtype, direct_source.GATHER_FIELDS, values, cut.items, cut.work, areas,
+        offsets,
+    )  # fmt: skip
     pack, packed = _packing(tiles, kernel, back, axes)
-    return _Gather(pack, packed, run)
+    return _Gather(pack, packed * tiles.size, run)
 
 
 def _packing(
     tiles: Tiles, kernel: Ints, back: bool, axes: tuple[WindowAxis, ...]
-) -> tuple[Run, int]:
+) -> tuple[Plan, int]:
     """How the matrices of the axes' taps go into panels, transposed when going `back`."""
     channels, filters = kernel[3:]
     index = np.ix_(*(np.array(axis.index, np.int64) for axis in axes))
@@ -181,10 +183,9 @@ def _packing(
     }  # fmt: skip
     width = -(-columns // tiles.lanes) * tiles.lanes
     work = 4 * PRODUCTS_PER_ELEMENT * rows * columns
-    run = made_run(
-        kernel_file.parameters_of(direct_source.PACK), values, places.size, work, kept=[places]
-    )
-    return run, places.size * rows * width
+    fields = kernel_file.parameters_of(direct_source.PACK)
+    pack = plan(tiles.pack, tiles.dtype, fields, values, places.size, work, kept=[places])
+    return pack, places.size * rows * width
 
 
 def _axis_fields(
@@ -211,32 +212,40 @@ def _cut_fields(cut: Cut) -> dict[str, int]:
 # ------------------------------------------------------------------ back to the kernel
 
 
+class _Sums(NamedTuple):
+    """Sums of parts of the images, which are joined."""
+
+    dtype: np.dtype[np.generic]
+    parts: int
+    run: Plan
+
+    def prepare(self, out: Array, g: Array, x: Array, workspace: Workspace) -> Prepared:
+        """The launches at these addresses."""
+        several = self.parts > 1
+        partials = workspace.array((self.parts, *out.shape), self.dtype) if several else out
+        launch = self.run.launch(workspace, *map(address_of, (partials, x, g)))
+        return Prepared((launch, Joined(out, partials)) if several else (launch,))
+
+
 def to_kernel(
-    tiles: Tiles, out: Array, g: Array, x: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], memory: Memory,
-) -> Iterator[Way]:  # fmt: skip
+    tiles: Tiles, out: Ints, g: Ints, x: Ints, strides: Ints, pads: Ints, dilation: Ints
+) -> Iterator[Way | None]:
     """The gradient to the kernel, `out`, of a convolution of `x` whose result has gradient `g`."""
-    if x.shape[0] != g.shape[0] or (x.shape[4], g.shape[4]) != out.shape[3:]:
-        raise ValueError(f"g {g.shape}, x {x.shape} and result {out.shape} disagree")
-    if g.size == 0 or x.size == 0 or out.size == 0:
-        yield Way("", tiles.dtype, (cleared(out, ()),), memory)
+    if x[0] != g[0] or (x[4], g[4]) != out[3:]:
+        raise ValueError(f"g {g}, x {x} and result {out} disagree")
+    if min(*g, *x, *out) == 0:
+        yield _Direct(((),))
         return
-    if winograd.is_profitable(tiles, g.shape, out.shape, strides, dilation, sums=True):
-        loops = winograd.find_loops()
-        if loops is not None:
-            yield winograd.to_kernel(tiles, loops, out, g, x, pads, dilation, memory)
-    steps = tuple(strides), tuple(pads), tuple(dilation)
-    parts, run = _planned_sums(tiles, out.shape, g.shape, x.shape, *steps)
-    partials = out if parts == 1 else memory.array((parts, *out.shape), tiles.dtype)
-    joined = () if parts == 1 else (Total(out, partials),)
-    places = address_of(partials), address_of(x), address_of(g)
-    yield Way("", tiles.dtype, (Stage(run, tiles.reduce, places), *joined), memory)
+    if winograd.is_profitable(tiles, g, out, strides, dilation, sums=True):
+        yield winograd.to_kernel(tiles, out, g, x, pads, dilation)
+    parts, run = _planned_sums(tiles, out, g, x, strides, pads, dilation)
+    yield _Sums(np.dtype(tiles.dtype), parts, run)
 
 
 @functools.lru_cache(MAX_PLANS)
 def _planned_sums(
     tiles: Tiles, out: Ints, g: Ints, x: Ints, strides: Ints, pads: Ints, dilation: Ints
-) -> tuple[int, Run]:
+) -> tuple[int, Plan]:
     axes = tuple(map(forward_axis, out[:3], strides, pads, dilation, g[1:4]))
     planes, rows, columns = axes
     taps = len(planes.offsets) * len(rows.offsets)
@@ -263,9 +272,10 @@ def _planned_sums(
         "packs": int(packs), "taps": taps,
         "joined": int(columns.dense and cut.block == channels), **_sum_fields(cut, taps, channels),
     }  # fmt: skip
-    return cut.parts, made_run(
-        direct_source.REDUCE_FIELDS, values, cut.items, cut.work, areas, offsets
-    )
+    return cut.parts, plan(
+        tiles.reduce, tiles.dtype, direct_source.REDUCE_FIELDS, values, cut.items, cut.work, areas,
+        offsets,
+    )  # fmt: skip
 
 
 def _sum_fields(cut: Sums, taps: int, channels: int) -> dict[str, int]:

@@ -1,26 +1,25 @@
-"""What drives the compiled convolutions: parameter blocks, scratch areas, the pace of a machine.
+"""What launches the compiled convolutions: parameter blocks, scratch areas, arrays for results.
 
 Knows no convolution; `direct`, `depthwise` and `winograd` do.
 """
 
 from __future__ import annotations
 
-import functools
 import itertools
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from kbench.engine.core.types import Array, CancelCheck, Ints
+from kbench.engine.core.types import Array, CancelCheck
+from kbench.engine.jit.array_memory import can_write_to
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import Launch, drive, thread_count
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.launch import HostStep, Launch, Prepared, run
+from kbench.engine.jit.service import Job
 from kbench.engine.runtime import threads
-
-MakeArray = Callable[[Ints, str], Array]
-"""From a shape and a dtype to an uninitialised array."""
+from kbench.engine.runtime.pacer import Pacer
+from kbench.engine.runtime.workspace import Workspace
 
 PRODUCTS_PER_ELEMENT = 32
 """Products that count as one element of work when `drive` decides on threads and tiles."""
@@ -31,8 +30,8 @@ MIN_STREAMED_BYTES = 1 << 23
 MAX_PLANS = 256
 """Sizes whose plans are kept."""
 
-_pace = {"float32": 1.5e-9, "float64": 3e-9}
-"""Seconds of 32 products: a guess at first, then twice what the last large run took."""
+SECONDS = {"float32": 1.5e-9, "float64": 3e-9}
+"""Seconds of 32 products, by dtype: a guess."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,94 +54,89 @@ class Tiles:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """A kernel's parameters for some sizes, without the addresses that every call sets.
+class Plan:
+    """A kernel's launch for some sizes, without the addresses that every call sets."""
 
-    `fields` are all parameters, those that a call sets first; `kept` are tables they point to.
-    """
-
-    fields: tuple[str, ...]
+    job: Job
+    pacer: Pacer
     template: Array
+    """All parameters, those that a call sets first."""
     items: int
     work: int
-    areas: tuple[int, ...]
+    """Elements of work of an item."""
+    area_bytes: int
+    """Scratch memory of each thread, 0 for none."""
     kept: tuple[Array, ...]
+    """Tables that parameters point to."""
 
-    def __call__(
-        self, job: Job, dtype: str, cancel_check: CancelCheck | None, *addresses: int
-    ) -> None:
-        """Drive the kernel, in tiles so short that `cancel_check` is called often enough."""
-        params, _areas = self._parameters(addresses, np.empty)
-        each = self._each
-        begun = time.perf_counter()
-        drive(job, params, self.items, each, cancel_check, _pace[dtype])
-        if self.items * each > 20 * threads.MIN_PARALLEL_ELEMENTS:
-            _pace[dtype] = 2 * max(1e-11, (time.perf_counter() - begun) / (self.items * each))
-
-    def call(self, job: Job, memory: MakeArray, *addresses: int) -> Launch:
-        """The same as a call, to be made later, with scratch areas in memory that is shared."""
-        params, areas = self._parameters(addresses, memory)
-        wanted = self.items * self._each >= threads.MIN_PARALLEL_ELEMENTS
+    def launch(self, workspace: Workspace, *addresses: int) -> Launch:
+        """The launch at these addresses; threads take turns with areas of the workspace."""
+        params, kept = self.template.copy(), self.kept
+        if self.area_bytes:
+            count = max(1, threads.count())
+            taken = np.zeros(count, np.int64)
+            areas = workspace.take(count * self.area_bytes)
+            addresses += address_of(taken), count, areas, self.area_bytes
+            kept += (taken,)
+        params[: len(addresses)] = addresses
+        parallel = self.items * self.work >= threads.MIN_PARALLEL_ELEMENTS
         return Launch(
-            job.address, params, self.items, thread_count(self.items, wanted), kept=(self, areas)
+            self.job.address, params, self.items, self.work, parallel, self.pacer, 0, kept
         )
 
-    @property
-    def _each(self) -> int:
-        """Elements of work of an item."""
-        return -(-self.work // PRODUCTS_PER_ELEMENT)
-
-    def _parameters(
-        self, addresses: Sequence[int], memory: MakeArray
-    ) -> tuple[Array, Areas | None]:
-        params = self.template.copy()
-        params[: len(addresses)] = addresses
-        if not self.areas:
-            return params, None
-        areas = Areas(self.areas, memory)
-        params[len(addresses) : len(addresses) + 4] = areas.fields
-        return params, areas
+    def run(self, cancel_check: CancelCheck | None, *addresses: int) -> None:
+        """Launch the kernel by itself, now."""
+        run(lambda workspace: Prepared((self.launch(workspace, *addresses),)), cancel_check)
 
 
-def compiled(
-    family: str, dtype: str, texts: Mapping[str, Callable[[], str]]
-) -> dict[str, Job] | None:
-    """The jobs of a family's kernels by name, from their sources; None until all are ready."""
-    jobs = {name: service.submit(f"{family}_{name}_{dtype}", text) for name, text in texts.items()}
-    done = {name: job for name, job in jobs.items() if job is not None and job.state == "ready"}
-    return done if len(done) == len(jobs) else None
-
-
-def made_run(
-    fields: tuple[str, ...], values: dict[str, int], items: int, work: int,
+def plan(
+    job: Job, dtype: str, fields: tuple[str, ...], values: dict[str, int], items: int, work: int,
     areas: tuple[int, ...] = (), kept: Sequence[Array] = (),
-) -> Run:  # fmt: skip
-    """A `Run` whose parameters not among `values` are set by each call."""
+) -> Plan:  # fmt: skip
+    """A `Plan` whose parameters not among `values` are set by each call.
+
+    Arguments:
+        work: products of an item.
+        areas: bytes of the parts of the scratch memory of a thread.
+    """
     template = np.array([values.get(name, 0) for name in fields], np.int64)
-    return Run(fields, template, items, work, areas, tuple(kept))
+    area = starts(areas)[-1]
+    each = -(-work // PRODUCTS_PER_ELEMENT)
+    return Plan(job, job.paced(SECONDS[dtype]), template, items, each, area, tuple(kept))
+
+
+class Way(Protocol):
+    """One way to a convolution of some sizes."""
+
+    def prepare(self, out: Array, first: Array, second: Array, workspace: Workspace) -> Prepared:
+        """The call for contiguous arrays of these sizes."""
+
+
+def cleared(out: Array, places: tuple[slice, ...]) -> HostStep:
+    """Zeros where no tap reaches."""
+    return HostStep(lambda _check: out[places].fill(0))
+
+
+def result_array(out: Array, dtype: str, inputs: Sequence[Array]) -> Array:
+    """Where compiled code writes: `out` itself, or an array that `copied` brings there.
+
+    That is for another dtype, strides, or an input that overlaps; inputs are read many times.
+    """
+    if not out.flags.writeable:
+        raise ValueError("the result array is read-only")
+    return out if can_write_to(out, dtype, inputs) else np.empty(out.shape, dtype)
+
+
+def copied(out: Array, into: Array) -> HostStep:
+    """The result brought where it belongs, rounded to its dtype."""
+
+    def copy(_check: CancelCheck | None) -> None:
+        with np.errstate(over="ignore"):
+            np.copyto(out, into, casting="same_kind")
+
+    return HostStep(copy)
 
 
 def starts(parts: Sequence[int]) -> list[int]:
     """Where the parts of a scratch area begin, each on a cache line; then the area's size."""
     return list(itertools.accumulate((-(-part // 64) * 64 + 64 for part in parts), initial=0))
-
-
-@functools.lru_cache(MAX_PLANS)
-def _area_bytes(parts: Ints) -> int:
-    return starts(parts)[-1]
-
-
-class Areas:
-    """Scratch areas, one for each thread, and the flags that say which are taken."""
-
-    def __init__(self, parts: Ints, memory: MakeArray) -> None:
-        self._bytes = _area_bytes(parts)
-        self._count = max(1, threads.count())
-        self._block = memory((self._count * self._bytes + 64,), "uint8")
-        self._flags = np.zeros(self._count, np.int64)
-
-    @property
-    def fields(self) -> Ints:
-        """What a kernel needs to know: flags, their number, the first area, bytes of one."""
-        start = -(-address_of(self._block) // 64) * 64
-        return address_of(self._flags), self._count, start, self._bytes

@@ -14,9 +14,9 @@ import numpy as np
 from kbench.engine.core.types import Array, CancelCheck, Ints, KernelCall
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.service import Job
+from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv import api as conv
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, compiled, made_run
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Plan, Tiles, copied, plan, result_array
 
 FILTER_LANES = 16
 """Filters come in so many: the tile reads whole vectors of weights."""
@@ -35,10 +35,8 @@ def find(_kind: str, dtype: str) -> KernelCall | None:
     tiles = conv.find_tiles(dtype)
     size = np.dtype(dtype).itemsize
     text = functools.partial(kernel_file.specialized, SOURCE, SIZE=size)
-    done = compiled("local", dtype, {"run": text})
-    if tiles is None or done is None:
-        return None
-    return functools.partial(_call, tiles, done["run"])
+    job = service.find(f"local_run_{dtype}", text)
+    return None if tiles is None or job is None else functools.partial(_call, tiles, job)
 
 
 def _call(
@@ -64,14 +62,17 @@ def _call(
         out.fill(0)
         return
     x, weights = (np.require(array, tiles.dtype, ["C", "A"]) for array in (x, weights))
-    with conv.result_array(out, tiles.dtype, [x, weights]) as into:
-        sizes = tuple(x.shape), tuple(window), tuple(strides), tuple(counts), wanted[2]
-        run = _planned(tiles, *sizes)
-        run(job, tiles.dtype, cancel_check, address_of(into), address_of(x), address_of(weights))
+    into = result_array(out, tiles.dtype, [x, weights])
+    sizes = tuple(x.shape), tuple(window), tuple(strides), tuple(counts), wanted[2]
+    _planned(tiles, job, *sizes).run(cancel_check, *map(address_of, (into, x, weights)))
+    if into is not out:
+        copied(out, into).run(cancel_check)
 
 
 @functools.lru_cache(MAX_PLANS)
-def _planned(tiles: Tiles, x: Ints, window: Ints, strides: Ints, counts: Ints, filters: int) -> Run:
+def _planned(
+    tiles: Tiles, job: Job, x: Ints, window: Ints, strides: Ints, counts: Ints, filters: int
+) -> Plan:
     pixel = x[3] * tiles.size
     line, depth = x[2] * pixel, window[1] * x[3]
     table = np.array([(tap * line, tap * depth) for tap in range(window[0])], np.int64)
@@ -85,4 +86,5 @@ def _planned(tiles: Tiles, x: Ints, window: Ints, strides: Ints, counts: Ints, f
     }  # fmt: skip
     items = counts[0] * counts[1] * -(-x[0] // share)
     work = share * window[0] * depth * filters
-    return made_run(kernel_file.parameters_of(SOURCE), values, items, work, kept=[table])
+    fields = kernel_file.parameters_of(SOURCE)
+    return plan(job, tiles.dtype, fields, values, items, work, kept=[table])

@@ -10,15 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import TILE_SECONDS, drive
+from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.ctc.source import PADDED_LANES, scratch, source
+from kbench.engine.runtime.pacer import TILE_SECONDS
+from kbench.engine.runtime.workspace import Workspace
 
 MAX_SCRATCH_NUMBERS = 1 << 23
 """Float64 numbers of scratch that the rows of one call may take."""
 STATE_SECONDS = 3e-9
-"""Seconds for a state and step."""
+"""Seconds for a state and step: a guess."""
 
 
 def find(name: str, dtype: str) -> KernelCall | None:
@@ -30,8 +33,8 @@ def find(name: str, dtype: str) -> KernelCall | None:
     may skip the state before and minus infinity elsewhere. `out` is [rows], or of the shape of `x`;
     the call "slope" takes an array `cost` of [rows] more, for what it finds on its way.
     """
-    job = service.submit(f"ctc_{name}_{dtype}", lambda: source(name, dtype))
-    if job is None or job.state != "ready":
+    job = service.find(f"ctc_{name}_{dtype}", lambda: source(name, dtype))
+    if job is None:
         return None
 
     def call(
@@ -46,18 +49,12 @@ def find(name: str, dtype: str) -> KernelCall | None:
     ) -> None:
         rows, _, classes = x.shape
         cost = out if name == "cost" else np.empty(rows, dtype) if cost is None else cost
-        _check(cost, x, (rows,), dtype)
-        _check(out, x, (rows,) if name == "cost" else x.shape, dtype)
+        check_result(cost, dtype, rows)
+        check_result(out, dtype, rows if name == "cost" else x.size)
         _check_states(steps, last, labels, skips, x.shape)
-        x = np.ascontiguousarray(x.copy() if np.may_share_memory(x, out) else x)
-        _run(
-            name,
-            job,
-            out,
-            cost,
-            (x, *_filled_up(labels, skips, classes), steps, last),
-            cancel_check,
-        )
+        x = operand(x, dtype, x.size, out).reshape(x.shape)
+        arrays = x, *_filled_up(labels, skips, classes), steps, last
+        _run(name, job, out, cost, arrays, cancel_check)
 
     return call
 
@@ -83,16 +80,18 @@ def _run(
     states = labels.shape[1]
     each = scratch(name, time, classes, states)
     height = max(1, min(rows, MAX_SCRATCH_NUMBERS // each))
-    work_space = np.empty(height * each)
+    workspace = Workspace()
+    room = workspace.take(8 * height * each)
     work = states + classes // 4 + 1
     for first in range(0, rows, height):
         part = [np.ascontiguousarray(array[first : first + height]) for array in arrays]
-        heads = [address_of(out[first:]), *map(address_of, part), address_of(work_space)]
+        heads = [address_of(out[first:]), *map(address_of, part), room]
         for begin, end, ways in _blocks(name, time, work):
             fields = [*heads, time, classes, states, each, begin, end, ways]
             fields.append(address_of(cost.reshape(-1)[first:]))
             params = np.array(fields, np.int64)
             drive(job, params, len(part[0]), (end - begin) * work, cancel_check, STATE_SECONDS)
+    workspace.release()
 
 
 def _blocks(name: str, time: int, work: int) -> list[tuple[int, int, int]]:
@@ -106,13 +105,6 @@ def _blocks(name: str, time: int, work: int) -> list[tuple[int, int, int]]:
     onwards = [(begin, min(begin + size, time), 1) for begin in range(0, time, size)]
     back = [(begin, end, 2) for begin, end, _ in reversed(onwards)]
     return onwards + (back if name == "slope" else [])
-
-
-def _check(out: Array, x: Array, shape: tuple[int, ...], dtype: str) -> None:
-    if x.dtype != dtype or out.dtype != dtype or out.size != np.prod(shape, dtype=np.int64):
-        raise ValueError(f"expected {dtype}{list(shape)}, got {out.dtype}{list(out.shape)}")
-    if not (out.flags.c_contiguous and out.flags.writeable):
-        raise ValueError("the result array must be contiguous and writeable")
 
 
 def _check_states(

@@ -7,25 +7,23 @@ them between. `scatter_add.py` has the way back.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
+ELEMENT_SECONDS = 1e-9
+"""Seconds for an element that is moved: a guess."""
 MIN_BLOCK_BYTES = 64
 """Bytes of a row from which on it moves as one block."""
-
-
-def ready_job(name: str, text: str) -> Job | None:
-    """The job of a source, once it is compiled."""
-    job = service.submit(name, lambda: text)
-    return job if job is not None and job.state == "ready" else None
 
 
 def _bytes_of(*sizes: int) -> int:
@@ -39,20 +37,6 @@ def own_indices(indices: Array, rows: int) -> Array:
     if own.size and int(own.view(np.uint64).max()) >= rows:  # a negative one is huge
         raise IndexError(f"an index is out of range for {rows} rows")
     return own
-
-
-def checked_result(out: Array, dtype: str, size: int) -> None:
-    """ValueError unless a kernel can write that many elements to `out`."""
-    if out.dtype != dtype or out.size != size:
-        raise ValueError(f"expected {size} elements of {dtype}, got {out.dtype}[{out.size}]")
-    if not (out.flags.c_contiguous and out.flags.writeable):
-        raise ValueError("the result array must be contiguous and writeable")
-
-
-def apart(array: Array, out: Array) -> Array:
-    """The array, contiguous, and copied when writing the result would change it."""
-    array = np.ascontiguousarray(array)
-    return array.copy() if np.may_share_memory(array, out) else array
 
 
 def _source(size: int) -> str:
@@ -73,24 +57,22 @@ def find_take(dtype: str, width: int) -> KernelCall | None:
     """
     size = width * np.dtype(dtype).itemsize
     word = _bytes_of(size)
-    job = ready_job(f"take_{word}", _source(word))
+    job = service.find(f"take_{word}", partial(_source, word))
     if job is None:
         return None
 
     def call(out: Array, x: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
         own = own_indices(indices, len(x))
-        checked_result(out, dtype, own.size * width)
-        if x.dtype != dtype or x.size != len(x) * width:
-            raise ValueError(f"expected rows of {width} {dtype}, got {x.dtype}{list(x.shape)}")
+        check_result(out, dtype, own.size * width)
+        x = operand(x, dtype, len(x) * width, out)
         if not out.size:
             return
-        x = apart(x, out)
         if address_of(x) % word:
             x = x.copy()
         streamed = out.nbytes >= MIN_STREAMED_BYTES and not size % CACHE_LINE_BYTES
         way = 0 if size < MIN_BLOCK_BYTES else 2 if streamed else 1
         heads = [address_of(out), address_of(x), address_of(own)]
         params = np.array([*heads, size // word, way], np.int64)
-        drive(job, params, own.size, width, cancel_check, 1e-9)
+        drive(job, params, own.size, width, cancel_check, ELEMENT_SECONDS)
 
     return call

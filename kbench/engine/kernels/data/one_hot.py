@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.array_memory import check_result
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.kernels.data.gather import checked_result, ready_job
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 
 ELEMENT_SECONDS = 3e-10
-"""Seconds for an element that is written: a guess, for the distance between cancel checks."""
+"""Seconds for an element that is written: a guess."""
 
 
 def source(bits: int) -> str:
@@ -32,14 +35,14 @@ def find(kind: str, dtype: str) -> KernelCall | None:
     `out` is [..., classes] and contiguous; an index that is no class gives a row of zeros.
     """
     size = np.dtype(dtype).itemsize
-    job = ready_job(f"one_hot_{8 * size}", source(8 * size))
+    job = service.find(f"one_hot_{8 * size}", partial(source, 8 * size))
     if job is None:
         return None
 
     def call(out: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
         own = np.array(indices, np.int64).ravel()
         width = out.shape[-1]
-        checked_result(out, dtype, own.size * width)
+        check_result(out, dtype, own.size * width)
         if not out.size:
             return
         one = int.from_bytes(np.ones(1, dtype).tobytes(), "little")

@@ -11,21 +11,20 @@ float32 is added up in float64.
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.data.gather import (
-    apart,
-    checked_result,
     find_take,
     own_indices,
-    ready_job,
 )
 from kbench.engine.kernels.data.strided_copy import MIN_STREAMED_BYTES
 from kbench.engine.runtime import threads
@@ -45,7 +44,7 @@ MAX_SORTED_POSITIONS = 1 << 22
 ITEM_BYTES = 1 << 16
 """Bytes of the result that are one item."""
 ELEMENT_SECONDS = 1e-9
-"""Seconds for an element that is added up: a guess, for the distance between cancel checks."""
+"""Seconds for an element that is added up: a guess."""
 
 
 def _wide(dtype: str) -> str:
@@ -102,23 +101,19 @@ def find_add(dtype: str) -> KernelCall | None:
     float16 and float32 do in float64. It raises IndexError, with nothing written, when an index is
     negative or no row of `out`.
     """
-    jobs: dict[str, Job] = {}
-    for form, name in forms_of(dtype).items():
-        job = ready_job(name, source(form, dtype))
-        if job is not None:
-            jobs[form] = job
-    if len(jobs) < len(forms_of(dtype)):
+    names = forms_of(dtype)
+    found = {form: service.find(names[form], partial(source, form, dtype)) for form in names}
+    jobs = {form: job for form, job in found.items() if job is not None}
+    if len(jobs) < len(names):
         return None
 
     def call(out: Array, g: Array, indices: Array, cancel_check: CancelCheck | None = None) -> None:
         own, width = own_indices(indices, len(out)), math.prod(out.shape[1:])
-        checked_result(out, dtype, len(out) * width)
-        if g.dtype != dtype or g.size != own.size * width:
-            raise ValueError(f"expected {own.size} rows of {width} {dtype}")
+        check_result(out, dtype, len(out) * width)
+        g = operand(g, dtype, own.size * width, out)
         if not g.size:
             out.fill(0)
             return
-        g = apart(g, out)
         long = width * out.itemsize >= MIN_SORTED_ROW_BYTES and own.size <= MAX_SORTED_POSITIONS
         if not (long and _by_rows(jobs, out, g, own, width, cancel_check)):
             _by_columns(jobs, out, g, own, width, cancel_check)

@@ -1,9 +1,8 @@
 """Tier 1: compiled depthwise convolutions, channels last, over two axes.
 
-`find_depthwise_forward`, `find_depthwise_to_input` and `find_depthwise_to_kernel` give a call, or
-None while it is not ready, when it cannot be had or JIT is off. x[n, rows, columns, channels],
-kernel[height, width, channels, multiplier], out[n, new_rows, new_columns, channels * multiplier].
-Sizes are checked before compiled code sees an address. float16 is computed in float32.
+`find_kernel` gives a call for x[n, rows, columns, channels], kernel[height, width, channels,
+multiplier] and out[n, new_rows, new_columns, channels * multiplier]. Sizes are checked before
+compiled code sees an address. float16 is computed in float32.
 """
 
 from __future__ import annotations
@@ -11,18 +10,27 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
-from kbench.engine.core.types import Array, CancelCheck
+from kbench.engine.codegen.join_kernels import Joined
+from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import HostStep, Launch, Part, Prepared
 from kbench.engine.jit.service import Job
-from kbench.engine.kernels.conv import launch as conv_drive
-from kbench.engine.kernels.conv.api import FLOATS, Convolution, MakeWays
+from kbench.engine.kernels.conv import launch as conv_launch
+from kbench.engine.kernels.conv.api import (
+    FLOATS,
+    IMAGE_BY_IMAGE,
+    IMAGE_BY_KERNEL,
+    Convolution,
+)
+from kbench.engine.kernels.conv.launch import Way
 from kbench.engine.kernels.conv.tiling import (
     WindowAxis,
     backward_axes,
@@ -30,17 +38,9 @@ from kbench.engine.kernels.conv.tiling import (
     forward_axis,
     phases,
 )
-from kbench.engine.kernels.conv.variants import (
-    Filled,
-    Memory,
-    Stage,
-    Stages,
-    Total,
-    Way,
-    cleared,
-    go,
-)
+from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
 TILES, GATHER, REDUCE = (
     f"kernels/depthwise/sources/{name}" for name in ("tiles", "gather", "reduce")
@@ -66,102 +66,111 @@ class Loops:
     reduce: Job
 
 
-def find_depthwise_forward(dtype: str) -> Convolution | None:
-    """`(out, x, kernel, strides, pads_before, dilation, cancel_check=None)`: the convolution."""
-    return _found(dtype, _forward)
-
-
-def find_depthwise_to_input(dtype: str) -> Convolution | None:
-    """`(out, g, kernel, strides, pads_before, dilation, cancel_check=None)`: the gradient to x."""
-    return _found(dtype, _to_input)
-
-
-def find_depthwise_to_kernel(dtype: str) -> Convolution | None:
-    """`(out, g, x, strides, pads_before, dilation, cancel_check=None)`: the gradient to the
-    kernel."""
-    return _found(dtype, _to_kernel)
-
-
-def find(way: str, dtype: str) -> Convolution | None:
-    """One of the three above, by name."""
-    return _found(dtype, {"forward": _forward, "to_input": _to_input, "to_kernel": _to_kernel}[way])
-
-
-_ready: dict[str, Loops] = {}
-
-
-def _loops(dtype: str) -> Loops | None:
-    if dtype in _ready:
-        return _ready[dtype]
+def _sources(dtype: str) -> Sources:
     size = np.dtype(dtype).itemsize
-    texts = {
-        "tiles": lambda: kernel_file.specialized(TILES, DTYPE=dtype),
-        "gather": lambda: kernel_file.specialized(GATHER, SIZE=size),
-        "reduce": lambda: kernel_file.specialized(REDUCE, SIZE=size),
+    return {
+        "depthwise_tiles": lambda: kernel_file.specialized(TILES, DTYPE=dtype),
+        "depthwise_gather": lambda: kernel_file.specialized(GATHER, SIZE=size),
+        "depthwise_reduce": lambda: kernel_file.specialized(REDUCE, SIZE=size),
     }
-    done = conv_drive.compiled("depthwise", dtype, texts)
-    if done is None:
-        return None
-    module = done["tiles"].loaded
-    pixels, products = int(module.pixels.address), int(module.products.address)
-    _ready[dtype] = Loops(dtype, pixels, products, done["gather"], done["reduce"])
-    return _ready[dtype]
 
 
-def _found(dtype: str, ways: MakeWays) -> Convolution | None:
-    if dtype not in FLOATS or config.jit_mode() == "off":
+def _loops(dtype: str, jobs: dict[str, Job]) -> Loops:
+    tiles, gather, reduce = jobs.values()
+    pixels, products = int(tiles.loaded.pixels.address), int(tiles.loaded.products.address)
+    return Loops(dtype, pixels, products, gather, reduce)
+
+
+find_loops = Family(_sources, _loops).find
+
+
+Geometry = tuple[Ints, Ints, Ints]
+"""Strides, zeros before, and dilation, along each axis."""
+
+
+class _Way(NamedTuple):
+    """A form whose plans are looked for with each call."""
+
+    form: Callable[..., Prepared]
+    loops: Loops
+    geometry: Geometry
+
+    def prepare(self, out: Array, first: Array, second: Array, workspace: Workspace) -> Prepared:
+        """The call for these arrays."""
+        return self.form(self.loops, self.geometry, out, first, second, workspace)
+
+
+def find_kernel(product: str, dtype: str, rank: int = 2) -> Convolution | None:
+    """A product as those of `conv/api.py`, over one axis or two; None while it is not ready, when
+    it cannot be had or JIT is off."""
+    if dtype not in FLOATS or rank > 2 or config.jit_mode() == "off":
         return None
-    loops = _loops("float32" if dtype == "float16" else dtype)
-    return None if loops is None else Convolution(dtype, loops.dtype, 2, 2, ways, loops)
+    loops = find_loops("float32" if dtype == "float16" else dtype)
+    if loops is None:
+        return None
+    forms = {"forward": _forward, "to_input": _to_input, "to_kernel": _to_kernel}
+    kinds = IMAGE_BY_IMAGE if product == "to_kernel" else IMAGE_BY_KERNEL
+
+    def ways(
+        _out: Ints, _first: Ints, _second: Ints, strides: Ints, pads: Ints, dilation: Ints
+    ) -> Iterator[Way]:
+        yield _Way(forms[product], loops, (strides, pads, dilation))
+
+    return Convolution(dtype, loops.dtype, rank, 2, kinds, ways)
+
+
+find = find_kernel
 
 
 def _forward(
-    loops: Loops, out: Array, x: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], memory: Memory,
-) -> Iterator[Way]:  # fmt: skip
+    loops: Loops, geometry: Geometry, out: Array, x: Array, kernel: Array, workspace: Workspace
+) -> Prepared:
     channels, multiplier = kernel.shape[2:]
     if (x.shape[0], x.shape[3], out.shape[3]) != (out.shape[0], channels, channels * multiplier):
         raise ValueError(f"x {x.shape}, kernel {kernel.shape} and result {out.shape} disagree")
-    axes = tuple(map(forward_axis, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
+    axes = tuple(map(forward_axis, kernel.shape[:2], *geometry, out.shape[1:3]))
     weights = kernel.reshape(*kernel.shape[:2], -1)
 
     def block(first: int, last: int, cancel_check: CancelCheck | None) -> None:
         spread = np.repeat(x[first:last], multiplier, axis=-1)
-        go(_gather(loops, out[first:last], spread, weights, axes), loops.dtype, cancel_check)
+        parts = _gather(loops, out[first:last], spread, weights, axes, workspace)
+        Prepared(parts).run(cancel_check)
 
-    stages: Stages = [Filled(partial(block, *images)) for images in _image_blocks(x, multiplier)]
+    parts: Sequence[Part] = [
+        HostStep(partial(block, *images)) for images in _image_blocks(x, multiplier)
+    ]
     if multiplier == 1:
-        stages = _gather(loops, out, x, weights, axes)
-    yield Way("", loops.dtype, stages, memory)
+        parts = _gather(loops, out, x, weights, axes, workspace)
+    return Prepared(parts)
 
 
 def _to_input(
-    loops: Loops, out: Array, g: Array, kernel: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], memory: Memory,
-) -> Iterator[Way]:  # fmt: skip
+    loops: Loops, geometry: Geometry, out: Array, g: Array, kernel: Array, workspace: Workspace
+) -> Prepared:
     channels, multiplier = kernel.shape[2:]
     if (g.shape[0], out.shape[3], g.shape[3]) != (out.shape[0], channels, channels * multiplier):
         raise ValueError(f"g {g.shape}, kernel {kernel.shape} and result {out.shape} disagree")
     if kernel.size == 0:
-        yield Way("", loops.dtype, [cleared(out, ())], memory)
-        return
-    axes = list(map(backward_axes, kernel.shape[:2], strides, pads, dilation, out.shape[1:3]))
+        return Prepared([conv_launch.cleared(out, ())])
+    axes = list(map(backward_axes, kernel.shape[:2], *geometry, out.shape[1:3]))
     weights = kernel.reshape(*kernel.shape[:2], -1)
 
-    def all_phases(out: Array, g: Array) -> Stages:
-        found = [_gather(loops, out, g, weights, phase) for phase in phases(axes)]
+    def all_phases(out: Array, g: Array) -> list[Part]:
+        found = [_gather(loops, out, g, weights, phase, workspace) for phase in phases(axes)]
         return list(itertools.chain(*found))
 
     def block(first: int, last: int, cancel_check: CancelCheck | None) -> None:
         part = out[first:last]
         whole = np.empty((*part.shape[:3], g.shape[3]), out.dtype)
-        go(all_phases(whole, g[first:last]), loops.dtype, cancel_check)
+        Prepared(all_phases(whole, g[first:last])).run(cancel_check)
         np.add.reduce(whole.reshape(*part.shape, multiplier), axis=-1, out=part)
 
-    stages: Stages = [Filled(partial(block, *images)) for images in _image_blocks(out, multiplier)]
+    parts: Sequence[Part] = [
+        HostStep(partial(block, *images)) for images in _image_blocks(out, multiplier)
+    ]
     if multiplier == 1:
-        stages = all_phases(out, g)
-    yield Way("", loops.dtype, stages, memory)
+        parts = all_phases(out, g)
+    return Prepared(parts)
 
 
 def _image_blocks(x: Array, multiplier: int) -> list[tuple[int, int]]:
@@ -174,23 +183,28 @@ def _image_blocks(x: Array, multiplier: int) -> list[tuple[int, int]]:
 
 
 def _gather(
-    loops: Loops, out: Array, x: Array, weights: Array, axes: Sequence[WindowAxis]
-) -> Stages:
+    loops: Loops,
+    out: Array,
+    x: Array,
+    weights: Array,
+    axes: Sequence[WindowAxis],
+    workspace: Workspace,
+) -> list[Part]:
     rows, columns = axes
     if out.size == 0 or min(rows.count, columns.count) == 0:
         return []
     taps = len(rows.offsets) * len(columns.offsets)
     if taps == 0 or x.size == 0:
         places = slice(rows.phase, None, rows.step), slice(columns.phase, None, columns.step)
-        return [cleared(out, (slice(None), *places))]
-    run = _planned(loops, out.shape, x.shape, weights.shape[1], tuple(axes))
-    return [Stage(run, loops.gather, (address_of(out), address_of(x), address_of(weights)))]
+        return [conv_launch.cleared(out, (slice(None), *places))]
+    planned = _planned(loops, out.shape, x.shape, weights.shape[1], tuple(axes))
+    return [planned.launch(workspace, *map(address_of, (out, x, weights)))]
 
 
-@functools.lru_cache(conv_drive.MAX_PLANS)
+@functools.lru_cache(conv_launch.MAX_PLANS)
 def _planned(
     loops: Loops, out: Sequence[int], x: Sequence[int], window: int, axes: tuple[WindowAxis, ...]
-) -> conv_drive.Run:
+) -> conv_launch.Plan:
     rows, columns = axes
     taps = len(rows.offsets) * len(columns.offsets)
     across, slices = cut_columns(columns)
@@ -199,7 +213,9 @@ def _planned(
     chunks = -(-rows.count // height)
     high = columns.low + columns.width - 1 - (columns.count - 1) * columns.stride
     tables = [np.array(places, np.int64) for axis in axes for places in (axis.offsets, axis.index)]
-    large = math.prod(out) * (4 if loops.dtype == "float32" else 8) >= conv_drive.MIN_STREAMED_BYTES
+    large = (
+        math.prod(out) * (4 if loops.dtype == "float32" else 8) >= conv_launch.MIN_STREAMED_BYTES
+    )
     values = {
         "pixels": loops.pixels, "past": int(large),
         "images": x[0], "rows": rows.count, "columns": columns.count,
@@ -216,55 +232,53 @@ def _planned(
         "inner_last": min(columns.count, (x[2] - 1 - high) // columns.stride + 1),
     }  # fmt: skip
     items, work = x[0] * chunks * slices, PRODUCT_COST * height * line_work
-    return conv_drive.made_run(
-        kernel_file.parameters_of(GATHER), values, items, work, (16 * taps,), tables
+    fields = kernel_file.parameters_of(GATHER)
+    return conv_launch.plan(
+        loops.gather, loops.dtype, fields, values, items, work, (16 * taps,), tables
     )
 
 
 def _to_kernel(
-    loops: Loops, out: Array, g: Array, x: Array, strides: Sequence[int], pads: Sequence[int],
-    dilation: Sequence[int], memory: Memory,
-) -> Iterator[Way]:  # fmt: skip
+    loops: Loops, geometry: Geometry, out: Array, g: Array, x: Array, workspace: Workspace
+) -> Prepared:
     channels, multiplier = out.shape[2:]
     if (x.shape[0], x.shape[3], g.shape[3]) != (g.shape[0], channels, channels * multiplier):
         raise ValueError(f"g {g.shape}, x {x.shape} and result {out.shape} disagree")
     if out.size == 0 or x.size == 0 or g.size == 0:
-        yield Way("", loops.dtype, [cleared(out, ())], memory)
-        return
-    axes = tuple(map(forward_axis, out.shape[:2], strides, pads, dilation, g.shape[1:3]))
+        return Prepared([conv_launch.cleared(out, ())])
+    axes = tuple(map(forward_axis, out.shape[:2], *geometry, g.shape[1:3]))
     window, total = tuple(out.shape[:2]), out.reshape(*out.shape[:2], -1)
 
-    def sums(g: Array, x: Array, memory: Memory) -> tuple[Stage, Array]:
+    def sums(g: Array, x: Array) -> tuple[Launch, Array]:
         """Sums of fixed parts of the rows: [parts, height, width, channels]."""
-        parts, run = _planned_sums(loops, window, g.shape, x.shape, axes)
-        totals = memory.array((parts, *window, x.shape[3]), loops.dtype)
-        addresses = address_of(totals), address_of(x), address_of(g)
-        return Stage(run, loops.reduce, addresses), totals
+        parts, planned = _planned_sums(loops, window, g.shape, x.shape, axes)
+        totals = workspace.array((parts, *window, x.shape[3]), x.dtype)
+        return planned.launch(workspace, *map(address_of, (totals, x, g))), totals
 
     def blocks(cancel_check: CancelCheck | None) -> None:
         totals = []
         for first, last in _image_blocks(x, multiplier):
             spread = np.repeat(x[first:last], multiplier, axis=-1)
-            stage, found = sums(g[first:last], spread, memory)
-            go([stage], loops.dtype, cancel_check)
+            launch, found = sums(g[first:last], spread)
+            launch.run(cancel_check)
             totals.append(found)
         np.add.reduce(np.concatenate(totals), axis=0, out=total)
 
-    stages: Stages = [Filled(blocks)]
+    parts: Sequence[Part] = [HostStep(blocks)]
     if multiplier == 1:
-        stage, totals = sums(g, x, memory)
-        stages = [stage, Total(total, totals)]
-    yield Way("", loops.dtype, stages, memory)
+        launch, totals = sums(g, x)
+        parts = [launch, Joined(total, totals)]
+    return Prepared(parts)
 
 
-@functools.lru_cache(conv_drive.MAX_PLANS)
+@functools.lru_cache(conv_launch.MAX_PLANS)
 def _planned_sums(
     loops: Loops,
     window: Sequence[int],
     g: Sequence[int],
     x: Sequence[int],
     axes: tuple[WindowAxis, ...],
-) -> tuple[int, conv_drive.Run]:
+) -> tuple[int, conv_launch.Plan]:
     rows, columns = axes
     lines = g[0] * rows.count
     across, slices = cut_columns(columns)
@@ -280,6 +294,7 @@ def _planned_sums(
         "across": across, "slices": slices,
     }  # fmt: skip
     work = PRODUCT_COST * each * across * window[0] * window[1] * x[3]
-    return parts, conv_drive.made_run(
-        kernel_file.parameters_of(REDUCE), values, parts, work, kept=tables
+    fields = kernel_file.parameters_of(REDUCE)
+    return parts, conv_launch.plan(
+        loops.reduce, loops.dtype, fields, values, parts, work, kept=tables
     )

@@ -14,36 +14,48 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
-from kbench.engine.jit.array_memory import can_write_to
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.launch import TILE_SECONDS, Launch, scratch, thread_count
+from kbench.engine.jit.launch import (
+    STEADY_PACER,
+    HostStep,
+    Launch,
+    Part,
+    Preparable,
+    Prepared,
+    run,
+)
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv import api as conv
+from kbench.engine.kernels.conv.launch import copied, result_array
+from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.gemm import source as sources
 from kbench.engine.kernels.gemm import tiling as gemm_plan
-from kbench.engine.kernels.gemm.tiling import Piece, ProductSizes, Tile, padded
+from kbench.engine.kernels.gemm.tiling import Piece, ProductSizes, Tile
 from kbench.engine.runtime import config, threads
+from kbench.engine.runtime.pacer import Pacer
+from kbench.engine.runtime.workspace import Workspace
 
 After = tuple[int, Array]
 
 MAX_PLANS = 512
 """Sizes whose plans are kept."""
+MAX_KEPT_SCRATCH_BYTES = 1 << 25
+"""Bytes of scratch memory that are kept for the next product: fresh pages cost as much as packing
+into them."""
 MIN_PACED_FLOPS = 1 << 28
 """Operations from which on a run tells how fast the machine is."""
-MAX_KEPT_BLOCKS = 4
-"""Blocks of scratch memory that are kept for the next product."""
-MAX_KEPT_BYTES = 1 << 25
-"""Bytes of a block of scratch memory that is kept."""
-
-_pace = {"float32": 1e-10, "float64": 2e-10}
-"""Seconds of a floating-point operation: a guess at first, then what the last large run took. It at
-most doubles from one to the next, as that run may have waited for other work."""
+PACERS = {
+    "float32": Pacer(1e-10, MIN_PACED_FLOPS, margin=1.0),
+    "float64": Pacer(2e-10, MIN_PACED_FLOPS, margin=1.0),
+}
+"""Seconds of a floating-point operation, by dtype."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,43 +70,40 @@ class Compiled:
     run: Job
 
 
-_ready: dict[str, Compiled] = {}
-
-
-def find_compiled(dtype: str) -> Compiled | None:
-    """The kernels of float32 or float64, or None while they are not ready."""
-    if dtype in _ready:
-        return _ready[dtype]
-    texts = {
-        f"conv_tiles_{dtype}": lambda: conv._tile_text(dtype),
-        f"gemm_panel_{dtype}": lambda: sources.panel(dtype),
-        f"gemm_run_{dtype}": lambda: sources.run(dtype),
+def _sources(dtype: str) -> Sources:
+    return {
+        "conv_tiles": lambda: conv.tile_text(dtype),
+        "gemm_panel": lambda: sources.panel(dtype),
+        "gemm_run": lambda: sources.run(dtype),
     }
-    jobs = [service.submit(name, text) for name, text in texts.items()]
-    done = [job for job in jobs if job is not None and job.state == "ready"]
-    if len(done) < len(jobs):
-        return None
-    tiles, panel = done[0].loaded, done[1].loaded
-    _ready[dtype] = Compiled(
+
+
+def _compiled(dtype: str, jobs: dict[str, Job]) -> Compiled:
+    tiles, panel = jobs["conv_tiles"].loaded, jobs["gemm_panel"].loaded
+    return Compiled(
         dtype, Tile(tiles.LANES, tiles.ROWS, np.dtype(dtype).itemsize), int(tiles.wide.address),
-        int(tiles.narrow.address), int(panel.panel.address), done[2],
+        int(tiles.narrow.address), int(panel.panel.address), jobs["gemm_run"],
     )  # fmt: skip
-    return _ready[dtype]
+
+
+find_compiled = Family(_sources, _compiled).find
+"""The kernels of float32 or float64, or None while they are not ready."""
 
 
 def find(kind: str, dtype: str) -> Product | None:
     """The call of the module's first lines; `kind` is "product"."""
-    if kind != "product" or dtype not in gemm_plan.FLOATS or config.jit_mode() == "off":
+    computed = "float32" if dtype == "float16" else dtype
+    if kind != "product" or computed not in gemm_plan.FLOATS or config.jit_mode() == "off":
         return None
-    compiled = find_compiled(dtype)
-    return None if compiled is None else Product(compiled)
+    compiled = find_compiled(computed)
+    return None if compiled is None else Product(compiled, dtype)
 
 
-class Product:
+class Product(Preparable):
     """The call of the module's first lines."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        self._compiled = compiled
+    def __init__(self, compiled: Compiled, dtype: str) -> None:
+        self._compiled, self._dtype = compiled, dtype
 
     def __call__(
         self,
@@ -104,36 +113,25 @@ class Product:
         cancel_check: CancelCheck | None = None,
         after: After | None = None,
     ) -> None:
-        compiled = self._compiled
-        _expect(out, x, y, compiled.dtype)
-        x, y = _followed(x), _followed(y)
-        if can_write_to(out, compiled.dtype, (x, y)):
-            _product(compiled, out, x, y, cancel_check, after)
-            return
-        if after is not None:
-            raise ValueError("rows can be worked on only in a result of the kernel's own form")
-        with conv.result_array(out, compiled.dtype, (x, y)) as into:
-            _product(compiled, into, x, y, cancel_check, None)
+        run(partial(self.prepare, out, x, y, after=after), cancel_check)
 
-    def launches(
-        self, out: Array, x: Array, y: Array, after: After | None = None
-    ) -> list[Launch] | None:
-        """The launches, to be made later; None where more than launches is needed."""
+    def prepare(
+        self, out: Array, x: Array, y: Array, workspace: Workspace, after: After | None = None
+    ) -> Prepared:
+        """The call; float16 multiplies in float32, and is rounded once."""
         compiled = self._compiled
-        _expect(out, x, y, compiled.dtype)
-        plain = (
-            _followed(x) is x and _followed(y) is y and can_write_to(out, compiled.dtype, (x, y))
-        )
-        if not plain or not out.size or not x.shape[-1]:
-            return None
-        runs = _runs(compiled, out, x, y, after)
-        found = [run.call(compiled.run, out, x, y, after) for run in runs]
-        launches = [launch for launch in found if launch is not None]
-        if after is not None and not runs[-1].finishes:
-            rows = math.prod(out.shape[:-1])
-            many = thread_count(rows, out.size >= threads.MIN_PARALLEL_ELEMENTS)
-            launches.append(Launch(after[0], after[1], rows, many))
-        return launches if None not in found else None
+        _expect(out, x, y, self._dtype)
+        given = _followed(x), _followed(y)
+        if compiled.dtype != self._dtype:
+            given = x.astype(compiled.dtype), y.astype(compiled.dtype)
+        into = result_array(out, compiled.dtype, given)
+        parts = _parts(compiled, into, *given, after, workspace)
+        if into is not out:
+            if after is not None:
+                raise ValueError("rows can be worked on only in a result of the kernel's own form")
+            parts.append(copied(out, into))
+        lasts = into is out and given[0] is x and given[1] is y
+        return Prepared(parts, "library", None, None, given, lasts)
 
 
 def _expect(out: Array, x: Array, y: Array, dtype: str) -> None:
@@ -158,31 +156,24 @@ def _followed(array: Array) -> Array:
     return array.copy()
 
 
-def _product(
-    compiled: Compiled,
-    out: Array,
-    x: Array,
-    y: Array,
-    cancel_check: CancelCheck | None,
-    after: After | None,
-) -> None:
+def _parts(
+    compiled: Compiled, out: Array, x: Array, y: Array, after: After | None, workspace: Workspace
+) -> list[Part]:
+    parts: list[Part] = []
     finished = False
-    if out.size and x.shape[-1]:
-        runs = _runs(compiled, out, x, y, after)
-        for run in runs:
-            run(compiled.run, compiled.dtype, out, x, y, cancel_check, after)
-        finished = runs[-1].finishes
+    if not out.size or not x.shape[-1]:
+        parts.append(HostStep(lambda _check: out.fill(0)))
     else:
-        out.fill(0)
+        shapes, whole = (out.shape, x.shape, y.shape), after is not None
+        runs, size = _planned(compiled, *shapes, x.strides, y.strides, threads.count(), whole)
+        room = workspace.take(size, MAX_KEPT_SCRATCH_BYTES)
+        parts = [run.part(compiled, room, out, x, y, after) for run in runs]
+        finished = runs[-1].finishes
     if after is not None and not finished:
-        rows = math.prod(out.shape[:-1])
-        service.driver.run(*after, 0, rows, out.size >= threads.MIN_PARALLEL_ELEMENTS)
-
-
-def _runs(compiled: Compiled, out: Array, x: Array, y: Array, after: After | None) -> list[_Run]:
-    shapes = out.shape, x.shape, y.shape
-    whole = after is not None
-    return _planned(compiled, *shapes, x.strides, y.strides, threads.count(), whole)
+        rows, columns = math.prod(out.shape[:-1]), out.shape[-1]
+        parallel = out.size >= threads.MIN_PARALLEL_ELEMENTS
+        parts.append(Launch(*after, rows, columns, parallel, STEADY_PACER))
+    return parts
 
 
 class _Run:
@@ -197,95 +188,67 @@ class _Run:
             "places": address_of(places), "area_bytes": piece.area_bytes,
         }  # fmt: skip
         names = sources.fields()
-        self._counters = len(names) + 8  # away from what all threads read
-        self._template = np.zeros(self._counters + 16, np.int64)
+        self.counters = len(names) + 8  # away from what all threads read
+        self._template = np.zeros(self.counters + 16, np.int64)
         for name, value in fields.items():
             self._template[names.index(name)] = value
-        self._bytes = piece.workers * piece.area_bytes + piece.packed_bytes
-        self._free: list[tuple[Array, memoryview]] = []
+        self.bytes = piece.workers * piece.area_bytes + piece.packed_bytes
 
-    def __call__(
-        self, job: Job, dtype: str, out: Array, x: Array, y: Array,
-        cancel_check: CancelCheck | None, after: After | None,
-    ) -> None:  # fmt: skip
-        params, fields = self._block()
-        memory, start = _spare.take(self._bytes)
-        self._set(fields, start, out, x, y, after)
-        self._drive(job, dtype, params, fields, cancel_check)
-        _spare.give_back(memory, start)
-        self._free.append((params, fields))
-
-    def call(self, job: Job, out: Array, x: Array, y: Array, after: After | None) -> Launch | None:
-        """All jobs, as one call; None where it needs more scratch memory than graphs share."""
+    def part(
+        self, compiled: Compiled, room: int, out: Array, x: Array, y: Array, after: After | None
+    ) -> Part:
+        """The piece with scratch memory at `room`."""
         piece = self.piece
-        memory = scratch()
-        if self._bytes > memory.nbytes:
-            return None
-        params, fields = self._fresh()
-        self._set(fields, address_of(memory), out, x, y, after)
-        fields[6] = piece.jobs
-        kept = (self,) if after is None else (self, after[1])
-        return Launch(job.address, params, piece.workers, piece.workers, fields[5], kept)
-
-    def _set(
-        self, fields: memoryview, start: int, out: Array, x: Array, y: Array, after: After | None
-    ) -> None:
-        """Fill in the addresses; scratch memory begins at `start`."""
-        piece = self.piece
+        params = self._template.copy()
+        counters = address_of(params) + 8 * self.counters
+        fields = params.data
         fields[0] = address_of(out) + piece.out_at
         fields[1] = address_of(x) + piece.a_at
         fields[2] = address_of(y) + piece.b_at
-        fields[3] = start + piece.workers * piece.area_bytes
-        fields[4] = start
-        fields[7] = fields[8] = 0
+        fields[3] = room + piece.workers * piece.area_bytes
+        fields[4] = room
+        fields[5] = counters
+        fields[6] = piece.jobs
         if after is not None and self.finishes:
             fields[7], fields[8] = after[0], address_of(after[1])
+        return _Claimed(compiled, self, params, fields, after)
 
-    def _block(self) -> tuple[Array, memoryview]:
-        """A parameter block that no other call is using."""
-        try:
-            return self._free.pop()
-        except IndexError:
-            return self._fresh()
 
-    def _fresh(self) -> tuple[Array, memoryview]:
-        params = self._template.copy()
-        params[5] = address_of(params) + 8 * self._counters
-        return params, params.data
+class _Claimed(NamedTuple):
+    """A piece whose jobs are claimed from a counter, by as many workers as it has items."""
 
-    def _drive(
-        self,
-        job: Job,
-        dtype: str,
-        params: Array,
-        fields: memoryview,
-        cancel_check: CancelCheck | None,
-    ) -> None:
+    compiled: Compiled
+    planned: _Run
+    params: Array
+    fields: memoryview
+    after: After | None
+
+    def run(self, cancel_check: CancelCheck | None) -> None:
         """All jobs, in portions so short that `cancel_check` is called often enough."""
-        piece = self.piece
-        portion = piece.jobs
-        if cancel_check is not None:
-            portion = max(piece.workers, int(TILE_SECONDS / (_pace[dtype] * piece.job_work)))
-        begun = time.perf_counter()
-        fields[self._counters + 8] = 0
-        for done in range(0, piece.jobs, portion):
-            if cancel_check is not None:
-                cancel_check()
-            fields[self._counters] = done
-            fields[6] = min(done + portion, piece.jobs)
-            service.driver.run(job.address, params, 0, piece.workers, piece.workers > 1)
-        work = piece.jobs * piece.job_work
-        if work > MIN_PACED_FLOPS:
-            took = (time.perf_counter() - begun) / work
-            _pace[dtype] = max(1e-13, min(took, 2 * _pace[dtype]))
+        compiled, planned, params, fields, _ = self
+        address, piece, counter = compiled.run.address, planned.piece, planned.counters
+        workers, pacer = piece.workers, PACERS[compiled.dtype]
+        fields[counter + 8] = 0
+        for start, stop in pacer.tiles(piece.jobs, piece.job_work, cancel_check, workers):
+            fields[counter], fields[6] = start, stop
+            service.driver.run(address, params, 0, workers, workers > 1)
+
+    def launch(self) -> Launch:
+        """All jobs at once, with both counters at zero."""
+        address, workers = self.compiled.run.address, self.planned.piece.workers
+        kept, counters = (self.planned, self.after), self.fields[5]
+        return Launch(address, self.params, workers, 0, workers > 1, STEADY_PACER, counters, kept)
 
 
 @functools.lru_cache(MAX_PLANS)
 def _planned(
     compiled: Compiled, out: Ints, x: Ints, y: Ints, x_steps: Ints, y_steps: Ints, workers: int,
     whole: bool,
-) -> list[_Run]:  # fmt: skip
-    """The runs of a product of nonzero size; `whole` asks for jobs of whole rows."""
+) -> tuple[list[_Run], int]:  # fmt: skip
+    """The runs of a product of nonzero size, and the scratch memory that they take in turns.
+
+    `whole` asks for jobs of whole rows.
+    """
     item = compiled.tile.size
     sizes = ProductSizes(
         stacks=math.prod(out[:-2]), rows=out[-2], columns=out[-1], depth=x[-1],
@@ -299,7 +262,8 @@ def _planned(
         tables = [np.concatenate([places[:2], row]) for row in places[2:].reshape(-1, 3)]
     pieces = gemm_plan.cut(sizes, compiled.tile, workers, whole)
     finishes = whole and len(tables) == 1
-    return [_Run(piece, compiled, table, finishes) for table in tables for piece in pieces]
+    runs = [_Run(piece, compiled, table, finishes) for table in tables for piece in pieces]
+    return runs, max(run.bytes for run in runs)
 
 
 def _places(out: Ints, x: Ints, y: Ints, x_steps: Ints, y_steps: Ints, item: int) -> Array:
@@ -317,29 +281,3 @@ def _places(out: Ints, x: Ints, y: Ints, x_steps: Ints, y_steps: Ints, item: int
                 total += along.reshape([-1 if i == axis else 1 for i in range(len(lead))])
         places[:, column] = total.reshape(-1)
     return np.concatenate([np.zeros(2, np.int64), places.reshape(-1)])
-
-
-class _Spare:
-    """Scratch memory that is kept between calls: fresh pages cost as much as packing into them."""
-
-    def __init__(self) -> None:
-        self._blocks: list[tuple[Array, int]] = []
-
-    def take(self, size: int) -> tuple[Array, int]:
-        """A block, and where in it `size` bytes begin on a cache line; safe from any thread."""
-        try:
-            block = self._blocks.pop()
-            if block[0].nbytes >= size + 64:
-                return block
-        except IndexError:
-            pass
-        memory = np.empty(size + 64, np.uint8)
-        return memory, padded(address_of(memory), 64)
-
-    def give_back(self, memory: Array, start: int) -> None:
-        """Keep a block, unless it is large or there are enough."""
-        if memory.nbytes <= MAX_KEPT_BYTES and len(self._blocks) < MAX_KEPT_BLOCKS:
-            self._blocks.append((memory, start))
-
-
-_spare = _Spare()

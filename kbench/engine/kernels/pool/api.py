@@ -15,6 +15,7 @@ from typing import Protocol
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelArguments, KernelCall
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
@@ -96,8 +97,7 @@ def kernel_factory(
 def compiled(kind: str, dtype: str, wide: bool) -> Job | None:
     """The kernel of a way of pooling, None while it is not ready."""
     text = partial(spatial_source.source, kind, dtype, wide)
-    job = service.submit(f"pool_{kind}_{'rows' if wide else 'cells'}_{dtype}", text)
-    return job if job is not None and job.state == "ready" else None
+    return service.find(f"pool_{kind}_{'rows' if wide else 'cells'}_{dtype}", text)
 
 
 def find(kind: str, dtype: str) -> Job | channel_lanes.Loops | None:
@@ -206,8 +206,9 @@ class Work:
         sizes = dict.fromkeys("gh", self.outer * self.windows) | {"x": self.outer * self.image}
         whole = {}
         for letter, array in given.items():
-            whole[letter] = _readable(array, self.dtype, sizes[letter], out).reshape(self.outer, -1)
-        result = self._writable(out)
+            whole[letter] = operand(array, self.dtype, sizes[letter], out).reshape(self.outer, -1)
+        check_result(out, self.dtype, self.outer * (self.image if self.scatters else self.windows))
+        result = out.reshape(self.outer, -1)
         if self.taken == self.dtype:
             self._drive(compiled, result, whole, cancel_check)
             return
@@ -219,14 +220,6 @@ class Work:
             self._drive(compiled, wide, parts, cancel_check)
             with np.errstate(all="ignore"):
                 result[part] = wide
-
-    def _writable(self, out: Array) -> Array:
-        size = self.outer * (self.image if self.scatters else self.windows)
-        if out.dtype != self.dtype or out.size != size:
-            raise ValueError(f"pool_{self.name} writes {size} elements of {self.dtype}")
-        if not (out.flags.c_contiguous and out.flags.writeable):
-            raise ValueError("the result array must be contiguous and writeable")
-        return out.reshape(self.outer, -1)
 
     def _drive(
         self, job: Job | channel_lanes.Loops, out: Array, arrays: dict[str, Array],
@@ -242,11 +235,3 @@ class Work:
         params = np.array([field.get(name, 0) for name in spatial_source.fields()], np.int64)
         each = self.windows * self.taps // self.items
         drive(job, params, images * self.items, each, cancel_check)
-
-
-def _readable(array: Array, dtype: str, size: int, out: Array) -> Array:
-    """Check what compiled code will read; what is strided or would be overwritten is copied."""
-    if array.dtype != dtype or array.size != size:
-        raise ValueError(f"expected {size} elements of {dtype}, got {array.dtype}[{array.size}]")
-    array = np.ascontiguousarray(array)
-    return array.copy() if np.may_share_memory(array, out) else array

@@ -1,5 +1,9 @@
 """Pooling over one or two axes whose lanes are channels: the largest, the mean, and the way back
-to the largest. `pooling` checks sizes and arrays, and has the other forms.
+to the largest. `api` checks sizes and arrays, and has the other forms.
+
+Windows that lie inside go side by side. `gather` owns rows of the result; `route` owns a strip of
+rows of the input and visits every window that reaches into it. What it adds up there may be made in
+scratch, and written past the caches at the end. Every size is in elements.
 """
 
 from __future__ import annotations
@@ -14,13 +18,18 @@ from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.launch import (
     MIN_STREAMED_BYTES,
     PRODUCTS_PER_ELEMENT,
-    Run,
-    compiled,
-    made_run,
+    Plan,
+    plan,
     starts,
 )
-from kbench.engine.kernels.pool import channel_source
+from kbench.engine.kernels.family import Family, Sources
 
+GATHER, ROUTE, TILES = (
+    f"kernels/pool/sources/channel_{name}" for name in ("gather", "route", "tiles")
+)
+LOOPS = ("max", "max_past", "average", "average_past", "added", "written", "written_past",
+         "shared", "shared_past")  # fmt: skip
+"""The loops of `sources/channel_tiles.py`."""
 NAMES = ("max", "average", "sum", "max_gradient", "spread")
 MIN_CHANNELS = {"float32": 16, "float64": 8}
 """Channels from which on they fill vectors."""
@@ -43,26 +52,22 @@ class Loops:
     route: Job
 
 
-_ready: dict[str, Loops] = {}
-
-
-def find_loops(dtype: str) -> Loops | None:
-    """The loops of float32 or float64, or None while they are not ready."""
-    if dtype in _ready:
-        return _ready[dtype]
+def _sources(dtype: str) -> Sources:
     size = 4 if dtype == "float32" else 8
-    texts = {
-        "tiles": lambda: kernel_file.specialized(channel_source.TILES, DTYPE=dtype),
-        "gather": lambda: kernel_file.specialized(channel_source.GATHER, SIZE=size),
-        "route": lambda: kernel_file.specialized(channel_source.ROUTE, SIZE=size),
+    return {
+        "pool_tiles": lambda: kernel_file.specialized(TILES, DTYPE=dtype),
+        "pool_gather": lambda: kernel_file.specialized(GATHER, SIZE=size),
+        "pool_route": lambda: kernel_file.specialized(ROUTE, SIZE=size),
     }
-    done = compiled("pool", dtype, texts)
-    if done is None:
-        return None
-    module = done["tiles"].loaded
-    tiles = {name: int(getattr(module, name).address) for name in channel_source.NAMES}
-    _ready[dtype] = Loops(tiles, done["gather"], done["route"])
-    return _ready[dtype]
+
+
+def _loops(_dtype: str, jobs: dict[str, Job]) -> Loops:
+    tiles, gather, route = jobs.values()
+    return Loops({name: int(getattr(tiles.loaded, name).address) for name in LOOPS}, gather, route)
+
+
+find_loops = Family(_sources, _loops).find
+"""The loops of float32 or float64, or None while they are not ready."""
 
 
 def is_profitable(name: str, dtype: str, axes: Sequence[Sequence[int]], inner: int) -> bool:
@@ -94,24 +99,23 @@ class Windows:
         size, steps, window, stride, before = self.columns
         self.inside = -(-before // stride), min(steps, (size - window + before) // stride + 1)
         self.exact = is_exact(axes)
-        self._runs: dict[int, Run] = {}
+        self._plans: dict[int, Plan] = {}
 
     def drive(
         self, loops: Loops, out: Array, arrays: dict[str, Array], cancel_check: CancelCheck | None
     ) -> None:
         """Compute `out` from contiguous arrays of the right sizes and dtype."""
         images = len(out)
-        run = self._runs.get(images)
-        if run is None:
-            self._runs.clear()
-            run = self._runs[images] = self._planned(loops, images, out.nbytes)
+        planned = self._plans.get(images)
+        if planned is None:
+            self._plans.clear()
+            planned = self._plans[images] = self._planned(loops, images, out.nbytes)
         if self.name == "spread":  # which asks for no values: `x` is where it writes
             arrays = {"x": out, "h": arrays["g"], "g": arrays["g"]}
         addresses = [address_of(arrays[letter]) for letter in ("xhg" if self.back else "x")]
-        job = loops.route if self.back else loops.gather
-        run(job, self.dtype, cancel_check, address_of(out), *addresses)
+        planned.run(cancel_check, address_of(out), *addresses)
 
-    def _planned(self, loops: Loops, images: int, nbytes: int) -> Run:
+    def _planned(self, loops: Loops, images: int, nbytes: int) -> Plan:
         (in_rows, rows, *row), (in_columns, columns, *column) = self.rows, self.columns
         tile = {"sum": "average", "max_gradient": "written" if self.exact else "added"}
         name = tile.get(self.name, "shared" if self.name == "spread" else self.name)
@@ -128,7 +132,7 @@ class Windows:
             "height": height, "strips": strips,
             "divides": int(self.name == "average"), "adds": int(not self.exact),
         }  # fmt: skip
-        file = channel_source.ROUTE if self.back else channel_source.GATHER
+        file = ROUTE if self.back else GATHER
         fields = kernel_file.parameters_of(file)
         cells = row[0] * column[0]
         areas: tuple[int, ...] = (16 * cells,)
@@ -139,7 +143,8 @@ class Windows:
         work = (
             CELL_COST * PRODUCTS_PER_ELEMENT // 32 * rows * columns * cells * self.inner // strips
         )
-        return made_run(fields, values, images * strips, work, areas)
+        job = loops.route if self.back else loops.gather
+        return plan(job, self.dtype, fields, values, images * strips, work, areas)
 
     def _height(self) -> int:
         """Rows of one item: of the input, in whole strides, on the way back; else of the result."""

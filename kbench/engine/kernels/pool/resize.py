@@ -16,6 +16,7 @@ import numpy as np
 from kbench.engine.codegen.typed_expr import computed
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.array_memory import check_result, operand
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
 from kbench.engine.jit.service import Job, service
@@ -60,8 +61,8 @@ def find(name: str, dtype: str) -> KernelCall | None:
 
 
 def _find(name: str, dtype: str, outer: int, n: int, factor: int, inner: int) -> KernelCall | None:
-    job = service.submit(f"{name}_{dtype}", partial(source, name, dtype))
-    if job is None or job.state != "ready":
+    job = service.find(f"{name}_{dtype}", partial(source, name, dtype))
+    if job is None:
         return None
     centres = (np.arange(factor) + 0.5) / factor - 0.5
     weights = np.abs(centres).astype(computed(dtype))
@@ -81,14 +82,8 @@ def _run(
     outer, n, factor, inner = sizes
     small, large = outer * n * inner, outer * n * factor * inner
     read, written = (small, large) if name == "stretch" else (large, small)
-    if x.dtype != dtype or x.size != read:
-        raise ValueError(f"expected {read} elements of {dtype}, got {x.dtype}[{x.size}]")
-    if out.dtype != dtype or out.size != written:
-        raise ValueError(f"{name} writes {written} elements of {dtype}")
-    if not (out.flags.c_contiguous and out.flags.writeable):
-        raise ValueError("the result array must be contiguous and writeable")
-    x = np.ascontiguousarray(x)
-    x = x.copy() if np.may_share_memory(x, out) else x
+    check_result(out, dtype, written)
+    x = operand(x, dtype, read, out)
     addresses = [address_of(array) for array in (out, x, weights)]
     params = np.array([*addresses, n, factor, inner], np.int64)
     items = outer * n if inner > FEW_LANES else outer

@@ -18,23 +18,24 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit.launch import HostStep, Part, Prepared
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Run, Tiles, compiled, made_run, starts
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Plan, Tiles, plan, starts
 from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
-from kbench.engine.kernels.conv.variants import Filled, Memory, Stage, Total, Way
+from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import source as sources
 from kbench.engine.runtime import config
-
-_Way = tuple[Ints, Ints, tuple[int, int], bool]
-"""Zeros before the input, how far the window's weights are apart, groups of filters by rows and
-columns, and whether the window is turned around."""
+from kbench.engine.runtime.workspace import Workspace
 
 MIN_CHANNELS = 16
 """Channels and filters from which on the transforms are worth it."""
@@ -66,27 +67,24 @@ class Loops:
     weights: Job
 
 
-_ready: list[Loops] = []
-
-
-def find_loops() -> Loops | None:
-    """The compiled loops, or None while they are not ready."""
-    if _ready:
-        return _ready[0]
-    texts = {
-        "tiles": lambda: kernel_file.specialized(sources.TILES),
-        "gather": lambda: kernel_file.specialized(sources.GATHER, SIZE=4),
-        "reduce": lambda: kernel_file.specialized(sources.REDUCE, SIZE=4),
-        "weights": lambda: kernel_file.specialized(sources.WEIGHTS, SIZE=4),
+def _sources(_dtype: str) -> Sources:
+    return {
+        "winograd_tiles": lambda: kernel_file.specialized(sources.TILES),
+        "winograd_gather": lambda: kernel_file.specialized(sources.GATHER, SIZE=4),
+        "winograd_reduce": lambda: kernel_file.specialized(sources.REDUCE, SIZE=4),
+        "winograd_weights": lambda: kernel_file.specialized(sources.WEIGHTS, SIZE=4),
     }
-    done = compiled("winograd", "float32", texts)
-    if done is None:
-        return None
-    tiles = done.pop("tiles").loaded
-    _ready.append(
-        Loops({name: int(getattr(tiles, name).address) for name in sources.NAMES}, **done)
+
+
+def _loops(_dtype: str, jobs: dict[str, Job]) -> Loops:
+    tiles, *others = jobs.values()
+    return Loops(
+        {name: int(getattr(tiles.loaded, name).address) for name in sources.NAMES}, *others
     )
-    return _ready[0]
+
+
+find_loops = partial(Family(_sources, _loops).find, "float32")
+"""The compiled loops, or None while they are not ready."""
 
 
 def is_profitable(
@@ -166,31 +164,49 @@ def _reach(axes: Sequence[WindowAxis]) -> int:
     return max(axis.low + axis.reach for axis in axes) - min(axis.low for axis in axes)
 
 
-def spread(
-    tiles: Tiles, loops: Loops, out: Array, g: Array, kernel: Array, strides: Sequence[int],
-    pads: Sequence[int], memory: Memory,
-) -> Way:  # fmt: skip
+class _Spread(NamedTuple):
     """The gradient to the input of a convolution with strides, right where it is finite.
 
-    What each phase sees of `g` are some weights of a window of 3x3, the rest zeros: the phases are
-    groups of filters of one convolution.
+    What each phase sees of the gradient are some weights of a window of 3x3, the rest zeros: the
+    phases are groups of filters of one convolution.
     """
-    rows, columns = _axes(out.shape, kernel.shape, strides, pads)
+
+    rows: tuple[WindowAxis, ...]
+    columns: tuple[WindowAxis, ...]
+    top: int
+    left: int
+    form: _Convolution
+
+    def prepare(self, out: Array, g: Array, kernel: Array, workspace: Workspace) -> Prepared:
+        """The call for arrays of these sizes."""
+        filters, channels = kernel.shape[3:]
+        count = len(self.rows) * len(self.columns)
+        whole = workspace.array((1, 3, 3, channels, count * filters), g.dtype)
+        grouped = whole.reshape(3, 3, channels, count, filters)
+
+        def fill(_check: CancelCheck | None) -> None:
+            grouped[...] = 0
+            for number, (row, column) in enumerate(itertools.product(self.rows, self.columns)):
+                for i, a in zip(row.offsets, row.index, strict=True):
+                    for j, b in zip(column.offsets, column.index, strict=True):
+                        grouped[self.top + i, self.left + j, :, number] = kernel[0, a, b].T
+
+        prepared = self.form.prepare(out, g, whole, workspace)
+        return prepared._replace(parts=(HostStep(fill), *prepared.parts))
+
+
+def spread(
+    tiles: Tiles, out: Ints, g: Ints, kernel: Ints, strides: Ints, pads: Ints
+) -> _Spread | None:
+    """The gradient to the input of a convolution with strides, None while it is not ready."""
+    rows, columns = _axes(out, kernel, strides, pads)
     top, left = (-min(axis.low for axis in axes) for axes in (rows, columns))
-    filters, channels = kernel.shape[3:]
-    count = len(rows) * len(columns)
-    whole = memory.array((1, 3, 3, channels, count * filters), "float32")
-    grouped = whole.reshape(3, 3, channels, count, filters)
-
-    def fill(_check: CancelCheck | None) -> None:
-        grouped[...] = 0
-        for number, (row, column) in enumerate(itertools.product(rows, columns)):
-            for i, a in zip(row.offsets, row.index, strict=True):
-                for j, b in zip(column.offsets, column.index, strict=True):
-                    grouped[top + i, left + j, :, number] = kernel[0, a, b].T
-
-    way = (0, top, left), (1, 1, 1), (len(rows), len(columns)), False
-    return _convolve(tiles, loops, out, g, whole, way, memory, Filled(fill))
+    filters, channels = kernel[3:]
+    groups = len(rows), len(columns)
+    whole = 1, 3, 3, channels, math.prod(groups) * filters
+    way = (0, top, left), (1, 1, 1), groups, False
+    form = _planned(tiles, loops, out, g, whole, *way) if (loops := find_loops()) else None
+    return None if form is None else _Spread(rows, columns, top, left, form)
 
 
 def _tiles_of(out: Ints, apart: Sequence[int]) -> tuple[int, int]:
@@ -200,65 +216,69 @@ def _tiles_of(out: Ints, apart: Sequence[int]) -> tuple[int, int]:
     return rows, columns
 
 
-def convolve(
-    tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, back: bool,
-    pads: Sequence[int], dilation: Sequence[int], memory: Memory,
-) -> Way:  # fmt: skip
+def convolution(
+    tiles: Tiles, out: Ints, x: Ints, kernel: Ints, back: bool, pads: Ints, dilation: Ints
+) -> _Convolution | None:
     """The convolution of `x`, or when `back` the gradient to the input for the gradient `x`.
 
-    It is not valid where a result is not finite: the direct form has to say which ones are.
+    It is not valid where a result is not finite: the direct form has to say which ones are. None
+    while it is not ready.
     """
-    sides = zip(kernel.shape[:3], pads, dilation, strict=True)
+    sides = zip(kernel[:3], pads, dilation, strict=True)
     before = tuple((size - 1) * step - pad if back else pad for size, pad, step in sides)
-    return _convolve(tiles, loops, out, x, kernel, (before, tuple(dilation), (1, 1), back), memory)
+    loops = find_loops()
+    if loops is None:
+        return None
+    return _planned(tiles, loops, out, x, kernel, before, dilation, (1, 1), back)
 
 
-def _convolve(
-    tiles: Tiles, loops: Loops, out: Array, x: Array, kernel: Array, way: _Way, memory: Memory,
-    *first: Filled,
-) -> Way:  # fmt: skip
-    before, apart, groups, back = way
-    taps = len(kernel)
-    pack, plan = _planned(tiles, loops, out.shape, x.shape, taps, *way)
-    # Backwards the window is turned around: from the last weight on, in steps to the left.
-    cell = kernel[0, 0, 0].nbytes * (-1 if back else 1)
-    begin = address_of(kernel[-1, -1, -1] if back else kernel)
-    spread = memory.array((36, taps, kernel[0, 0, 0].size), "float32")
-    plan_weights = _planned_weights(loops, "weights", taps, spread.shape[2], cell)
-    weights = [
-        Stage(
-            plan_weights,
-            loops.weights,
-            (begin + 9 * tap * cell, address_of(spread) + tap * abs(cell)),
-        )
-        for tap in range(taps)
-    ]
-    filters = out.shape[4] * math.prod(groups)
-    width = -(-filters // tiles.lanes) * tiles.lanes
-    packed = memory.array((36 * taps * x.shape[4] * width,), "float32")
-    strange = np.zeros(1, np.int64)
-    addresses = address_of(out), address_of(x), address_of(packed), address_of(strange)
-    last = (
-        Stage(pack, tiles.pack, (address_of(packed), address_of(spread))),
-        Stage(plan, loops.gather, addresses),
-    )
+@dataclass(frozen=True, eq=False)
+class _Convolution:
+    """The form for some sizes: the windows are transformed, packed, and meet the images."""
 
-    def is_valid() -> bool:
-        found, strange[0] = strange[0], 0
-        return not found
+    back: bool
+    taps: int
+    cell: int
+    """Bytes of one place of the window."""
+    packed_bytes: int
+    weights: Plan
+    pack: Plan
+    gather: Plan
 
-    return Way("winograd", "float32", (*first, *weights, *last), memory, is_valid)
+    def prepare(self, out: Array, x: Array, kernel: Array, workspace: Workspace) -> Prepared:
+        """The call for arrays of these sizes."""
+        # Backwards the window is turned around: from the last weight on, in steps to the left.
+        begin, step = address_of(kernel), 9 * self.cell
+        if self.back:
+            begin, step = begin + kernel.nbytes - self.cell, -step
+        spread = workspace.take(36 * self.taps * self.cell)
+        packed = workspace.take(self.packed_bytes)
+        strange = np.zeros(1, np.int64)
+        parts = [
+            self.weights.launch(workspace, begin + tap * step, spread + tap * self.cell)
+            for tap in range(self.taps)
+        ]
+        places = address_of(out), address_of(x), packed, address_of(strange)
+        parts.append(self.pack.launch(workspace, packed, spread))
+        parts.append(self.gather.launch(workspace, *places))
+
+        def is_valid() -> bool:
+            found, strange[0] = strange[0], 0
+            return not found
+
+        return Prepared(parts, "winograd", is_valid)
 
 
 @functools.lru_cache(MAX_PLANS)
 def _planned(
-    tiles: Tiles, loops: Loops, out: Ints, x: Ints, taps: int, before: Ints, apart: Ints,
+    tiles: Tiles, loops: Loops, out: Ints, x: Ints, kernel: Ints, before: Ints, apart: Ints,
     groups: Ints, back: bool,
-) -> tuple[Run, Run]:  # fmt: skip
-    channels, filters = x[4], out[4] * math.prod(groups)
+) -> _Convolution:  # fmt: skip
+    taps, channels, filters = kernel[0], x[4], out[4] * math.prod(groups)
+    count = kernel[3] * kernel[4]
     places = np.arange(36 * taps, dtype=np.int64) * (channels * filters)
-    pack = made_run(
-        kernel_file.parameters_of(PACK),
+    pack = plan(
+        tiles.pack, "float32", kernel_file.parameters_of(PACK),
         {
             "places": address_of(places), "taps": 36 * taps, "rows": channels, "columns": filters,
             "lanes": tiles.lanes, "row_step": 1 if back else filters,
@@ -274,9 +294,13 @@ def _planned(
         "back": loops.transforms["back"], "row_groups": groups[0], "column_groups": groups[1],
     }  # fmt: skip
     items = -(-values["images"] * values["tile_rows"] // values["together"])
-    return pack, made_run(
-        kernel_file.parameters_of(sources.GATHER), values, items, values["together"] * work, areas
-    )
+    fields = kernel_file.parameters_of(sources.GATHER)
+    work *= values["together"]
+    gather = plan(loops.gather, "float32", fields, values, items, work, areas)
+    weights = _planned_weights(loops, "weights", taps, count, -4 * count if back else 4 * count)
+    width = -(-filters // tiles.lanes) * tiles.lanes
+    packed = 36 * taps * channels * width * tiles.size
+    return _Convolution(back, taps, 4 * count, packed, weights, pack, gather)
 
 
 def _shared(
@@ -309,31 +333,44 @@ def _shared(
     return values, (strip, 36 * value_plane, 36 * sum_plane), 36 * tile_columns * products
 
 
-def to_kernel(
-    tiles: Tiles, loops: Loops, out: Array, g: Array, x: Array, pads: Sequence[int],
-    dilation: Sequence[int], memory: Memory,
-) -> Way:  # fmt: skip
+class _Sums(NamedTuple):
     """The gradient to the kernel, right where it is finite: the direct form says why it is not."""
-    taps, count, cell = len(out), out[0, 0, 0].size, out[0, 0, 0].nbytes
-    sizes = g.shape, x.shape, taps, tuple(pads), tuple(dilation)
-    parts, plan = _planned_sums(tiles, loops, *sizes)
-    partials = memory.array((parts, 36, taps * count), "float32")
-    places = address_of(partials), address_of(x), address_of(g)
-    total = partials[0] if parts == 1 else memory.array(partials.shape[1:], "float32")
-    joined = () if parts == 1 else (Total(total, partials),)
-    back = _planned_weights(loops, "totals", taps, count, cell)
-    last = [
-        Stage(
-            back, loops.weights, (address_of(total) + tap * cell, address_of(out) + 9 * tap * cell)
-        )
-        for tap in range(taps)
-    ]
-    stages = (Stage(plan, loops.reduce, places), *joined, *last)
-    return Way("winograd", "float32", stages, memory, lambda: bool(np.isfinite(out).all()))
+
+    parts: int
+    sums: Plan
+    back: Plan
+
+    def prepare(self, out: Array, g: Array, x: Array, workspace: Workspace) -> Prepared:
+        """The call for arrays of these sizes."""
+        taps, cell = len(out), out[0, 0, 0].nbytes
+        partials = workspace.array((self.parts, 36, out.size // 9), out.dtype)
+        total = partials[0]
+        parts: list[Part] = [
+            self.sums.launch(workspace, address_of(partials), address_of(x), address_of(g))
+        ]
+        if self.parts > 1:
+            total = workspace.array(partials.shape[1:], out.dtype)
+            parts.append(Joined(total, partials))
+        begin, target = address_of(total), address_of(out)
+        for tap in range(taps):
+            places = begin + tap * cell, target + 9 * tap * cell
+            parts.append(self.back.launch(workspace, *places))
+        return Prepared(parts, "winograd", lambda: bool(np.isfinite(out).all()))
+
+
+def to_kernel(
+    tiles: Tiles, out: Ints, g: Ints, x: Ints, pads: Ints, dilation: Ints
+) -> _Sums | None:
+    """The gradient to the kernel, None while it is not ready."""
+    loops, taps, count = find_loops(), out[0], out[3] * out[4]
+    if loops is None:
+        return None
+    parts, sums = _planned_sums(tiles, loops, g, x, taps, pads, dilation)
+    return _Sums(parts, sums, _planned_weights(loops, "totals", taps, count, 4 * count))
 
 
 @functools.lru_cache(MAX_PLANS)
-def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) -> Run:
+def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) -> Plan:
     """The transform of one of `taps` windows of `count` channels times filters, `step` bytes
     between weights."""
     values = {
@@ -341,15 +378,14 @@ def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) 
         "plane": 4 * taps * count, "count": count, "chunk": ITEM_WEIGHTS,
     }  # fmt: skip
     items = -(-count // ITEM_WEIGHTS)
-    return made_run(
-        kernel_file.parameters_of(sources.WEIGHTS), values, items, 100 * min(count, ITEM_WEIGHTS)
-    )
+    fields, work = kernel_file.parameters_of(sources.WEIGHTS), 100 * min(count, ITEM_WEIGHTS)
+    return plan(loops.weights, "float32", fields, values, items, work)
 
 
 @functools.lru_cache(MAX_PLANS)
 def _planned_sums(
     tiles: Tiles, loops: Loops, g: Ints, x: Ints, taps: int, before: Ints, apart: Ints
-) -> tuple[int, Run]:
+) -> tuple[int, Plan]:
     values, areas, work = _shared(tiles, loops, g, x, taps, before, apart)
     lines = values["images"] * values["tile_rows"]
     parts = min(MAX_PARTS, -(-lines // values["together"]))
@@ -361,6 +397,5 @@ def _planned_sums(
         "each": each, "spread": loops.transforms["spread"],
         "values_at": values_at, "sums_at": sums_at, "table_at": table_at,
     }  # fmt: skip
-    return parts, made_run(
-        kernel_file.parameters_of(sources.REDUCE), values, parts, each * work, areas
-    )
+    fields = kernel_file.parameters_of(sources.REDUCE)
+    return parts, plan(loops.reduce, "float32", fields, values, parts, each * work, areas)

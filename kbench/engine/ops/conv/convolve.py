@@ -16,11 +16,12 @@ import numpy as np
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import Spec, known_size, show
-from kbench.engine.core.types import Dim, Ints, KernelCall, Shape
+from kbench.engine.core.types import Dim, Ints, Shape
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traits.roles import Role
+from kbench.engine.jit.launch import Preparable
 from kbench.engine.ops.conv import convolve_numpy
 from kbench.engine.ops.conv.convolve_kernels import (
     FindKernel,
@@ -44,7 +45,7 @@ class Kind(NamedTuple):
     forward: ConvFunction
     to_input: ConvFunction
     to_kernel: ConvFunction
-    find_kernels: tuple[FindKernel, FindKernel, FindKernel]  # of compiled kernels, in that order
+    find_kernel: FindKernel  # of compiled kernels, in that order
     is_profitable: IsProfitable  # whether these are worth while
 
 
@@ -228,7 +229,7 @@ def family(kind: Kind) -> Family:
         )
 
     forms = [_forward_numpy(kind), _to_input_numpy(kind), _to_kernel_numpy(kind)]
-    selectors = kernel_selectors(kind.find_kernels, forms, kind.is_profitable)
+    selectors = kernel_selectors(kind.find_kernel, forms, kind.is_profitable)
 
     def declared(
         position: int, infer: Callable[..., Spec], gradient: Gradient, work: Callable[..., int]
@@ -279,16 +280,10 @@ def _to_kernel_work(x: Spec, g: Spec, sizes: Spec, **_attrs: object) -> int:
 # ------------------------------------------------------------------ of all channels
 
 
-def _find_kernel(name: str) -> FindKernel:
-    """A function of the kernels' module, which is loaded when one is first asked for."""
+def _find_kernel(product: str, dtype: str, rank: int) -> Preparable | None:
+    from kbench.engine.kernels.conv import api as conv  # on first need: it brings much along
 
-    def find(dtype: str, rank: int) -> KernelCall | None:
-        from kbench.engine.kernels.conv import api as conv
-
-        call: KernelCall | None = getattr(conv, name)(dtype, rank)
-        return call
-
-    return find
+    return conv.find_kernel(product, dtype, rank)
 
 
 def _is_profitable(product: str, kernel: Ints, places: int) -> bool:
@@ -306,11 +301,7 @@ CONVOLVE = family(
         convolve_numpy.correlate,
         convolve_numpy.correlate_to_input,
         convolve_numpy.correlate_to_kernel,
-        (
-            _find_kernel("find_forward"),
-            _find_kernel("find_to_input"),
-            _find_kernel("find_to_kernel"),
-        ),
+        _find_kernel,
         _is_profitable,
     )
 )

@@ -9,21 +9,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Unpack
 
 import numpy as np
 
 from kbench.engine.core.spec import Spec
-from kbench.engine.core.types import Ints, KernelArguments, KernelCall, Shape
+from kbench.engine.core.types import Ints, Shape
 from kbench.engine.graph.op import KernelFactory, KernelSelector
-from kbench.engine.jit import launch
 from kbench.engine.jit.array_memory import unowned_view
+from kbench.engine.jit.launch import HostStep, Preparable, Prepared
 from kbench.engine.ops.conv.convolve_numpy import is_finite, useful_taps
 from kbench.engine.ops.conv.windows import WindowAttrs, pads_of, window_counts
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
-FindKernel = Callable[[str, int], KernelCall | None]  # by dtype and number of spatial axes
+FindKernel = Callable[[str, str, int], Preparable | None]
+"""By product, dtype and number of spatial axes."""
 IsProfitable = Callable[[str, Ints, int], bool]  # by product, kernel and number of places
 NumpyForm = Callable[..., np.ndarray]  # (out, *arrays, **attrs)
 OperandShapes = Callable[..., tuple[Shape, Shape]]  # the shapes of x and of the kernel
@@ -36,7 +39,7 @@ MAX_STRIDE_CELLS = 64
 
 
 def kernel_selectors(
-    find_kernels: tuple[FindKernel, FindKernel, FindKernel],
+    find_kernel: FindKernel,
     forms: Sequence[NumpyForm],
     is_profitable: IsProfitable,
 ) -> list[KernelSelector]:
@@ -46,10 +49,8 @@ def kernel_selectors(
     """
     shapes: tuple[OperandShapes, ...] = (_forward_shapes, _to_input_shapes, _to_kernel_shapes)
     return [
-        _selector(product, find, operand_shapes, form, is_profitable)
-        for product, find, operand_shapes, form in zip(
-            PRODUCTS, find_kernels, shapes, forms, strict=True
-        )
+        _selector(product, find_kernel, operand_shapes, form, is_profitable)
+        for product, operand_shapes, form in zip(PRODUCTS, shapes, forms, strict=True)
     ]
 
 
@@ -72,8 +73,6 @@ def _selector(
     form: NumpyForm,
     is_profitable: IsProfitable,
 ) -> KernelSelector:
-    to_kernel = name == "to_kernel"
-
     def select(*specs: Spec, **attrs: Unpack[WindowAttrs]) -> KernelFactory | None:
         x, kernel = (_known(sizes) for sizes in operand_shapes(*specs))
         if not _pays(name, x, kernel, is_profitable, **attrs):
@@ -82,40 +81,39 @@ def _selector(
         geometry = (attrs["strides"], before, attrs["dilation"])
         bordered = name == "to_input" or attrs["padding"] != "valid"
 
-        def factory() -> KernelCall | None:
-            call = find(specs[0].dtype, len(before))
+        def factory() -> _WindowKernel | None:
+            call = find(name, specs[0].dtype, len(before))
             if call is None:
                 return None
-
-            def roles(
-                out: np.ndarray, arrays: Sequence[np.ndarray]
-            ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-                """The operands of the call, and what has to be finite."""
-                first, second = arrays[1::-1] if to_kernel else arrays[:2]
-                return first, second, out if to_kernel else second
-
-            def run(out: np.ndarray, *rest: *KernelArguments) -> None:
-                *arrays, cancel_check = rest
-                first, second, asked = roles(out, arrays)
-                if to_kernel or not bordered or is_finite(asked):
-                    call(out, first, second, *geometry, cancel_check)
-                if bordered and not is_finite(asked):
-                    form(out, *arrays, **attrs)
-
-            def launches(out: np.ndarray, *arrays: np.ndarray) -> list[launch.Launch] | None:
-                first, second, asked = roles(out, arrays)
-                write = getattr(call, "launches", None)
-                written = None if write is None else write(out, first, second, *geometry)
-                if written and bordered:
-                    written[-1] = written[-1].requiring(partial(is_finite, unowned_view(asked)))
-                return written
-
-            run.launches = launches  # type: ignore[attr-defined]  # as kernels have it
-            return run
+            numpy_form = partial(form, **attrs)
+            return _WindowKernel(call.prepare, geometry, name == "to_kernel", bordered, numpy_form)
 
         return factory
 
     return select
+
+
+@dataclass(frozen=True)
+class _WindowKernel(Preparable):
+    """A convolution, and the NumPy form for what it leaves to that."""
+
+    call: Callable[..., Prepared]
+    geometry: tuple[Ints, Ints, Ints]
+    to_kernel: bool
+    bordered: bool
+    form: NumpyForm
+
+    def prepare(self, out: np.ndarray, *arrays: np.ndarray, workspace: Workspace) -> Prepared:
+        """The call; where there are borders, weights have to be finite."""
+        first, second = arrays[1::-1] if self.to_kernel else arrays[:2]
+        prepared = self.call(out, first, second, *self.geometry, workspace)
+        if not self.bordered:
+            return prepared
+        asked = out if self.to_kernel else second
+        if workspace.is_lasting:  # a variable's memory is not held
+            asked = unowned_view(asked)
+        numpy_form = HostStep(lambda _check: self.form(out, *arrays))
+        return prepared.requiring(partial(is_finite, asked), numpy_form)
 
 
 def _known(sizes: Shape) -> Ints:

@@ -13,12 +13,12 @@ import numpy as np
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.folds.summation import added
 from kbench.engine.core.spec import Spec
-from kbench.engine.core.types import CancelCheck, Ints, KernelCall, Sizes
+from kbench.engine.core.types import Ints, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.tensor import Operand, Tensor
+from kbench.engine.jit.launch import Preparable
 from kbench.engine.ops.conv.api import channel_axis, check_kernel, factors, window_attrs
 from kbench.engine.ops.conv.convolve import CONVOLVE, Kind, check_channels, family
-from kbench.engine.ops.conv.convolve_kernels import FindKernel
 from kbench.engine.ops.conv.convolve_numpy import (
     Block,
     Scratch,
@@ -153,35 +153,12 @@ def _filters(kernel: Spec) -> int | None:
     return None if channels is None or times is None else channels * times
 
 
-def _find_kernel(name: str, axis: Ints) -> FindKernel:
-    """A kernel over two spatial axes, also for one: `axis` says where each array gets the other.
+def _find_kernel(product: str, dtype: str, rank: int) -> Preparable | None:
+    from kbench.engine.kernels.depthwise import (
+        api as depthwise,  # on first need: it brings much along
+    )
 
-    The kernels' module is loaded when one is first asked for.
-    """
-
-    def factory(dtype: str, rank: int) -> KernelCall | None:
-        from kbench.engine.kernels.depthwise import api as compiled
-
-        call: KernelCall | None = getattr(compiled, name)(dtype) if rank < 3 else None
-        if call is None or rank == 2:
-            return call
-
-        def run(
-            out: np.ndarray,
-            first: np.ndarray,
-            second: np.ndarray,
-            strides: Ints,
-            before: Ints,
-            dilation: Ints,
-            cancel_check: CancelCheck | None,
-        ) -> None:
-            arrays = zip((out, first, second), axis, strict=True)
-            expanded = [np.expand_dims(array, place) for array, place in arrays]
-            call(*expanded, (1, *strides), (0, *before), (1, *dilation), cancel_check)
-
-        return run
-
-    return factory
+    return depthwise.find_kernel(product, dtype, rank)
 
 
 DEPTHWISE = family(
@@ -193,11 +170,7 @@ DEPTHWISE = family(
         _forward,
         _to_input,
         _to_kernel,
-        (
-            _find_kernel("find_depthwise_forward", (1, 1, 0)),
-            _find_kernel("find_depthwise_to_input", (1, 1, 0)),
-            _find_kernel("find_depthwise_to_kernel", (0, 1, 1)),
-        ),
+        _find_kernel,
         lambda name, kernel, places: math.prod(kernel) * places >= MIN_KERNEL_PRODUCTS,
     )
 )

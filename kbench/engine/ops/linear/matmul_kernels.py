@@ -12,17 +12,19 @@ from collections.abc import Callable
 import numpy as np
 
 from kbench.engine.core.spec import Spec, broadcast
-from kbench.engine.core.types import Axes, CancelCheck, KernelCall
+from kbench.engine.core.types import Axes
 from kbench.engine.graph.op import KernelFactory
-from kbench.engine.jit import launch
+from kbench.engine.jit.launch import Preparable, Prepared
 from kbench.engine.kernels.gemm import tiling as gemm_plan
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
 UNREACHABLE_FLOPS = 1 << 62
 """More work than any call has: a kernel is taken only where every size gets one."""
 
 
-Matrices = Callable[[np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, ...]]
+Triple = tuple[np.ndarray, np.ndarray, np.ndarray]
+Matrices = Callable[[np.ndarray, np.ndarray, np.ndarray], Triple]
 """Result and operands of a contraction, seen as stacked matrices."""
 
 
@@ -58,7 +60,7 @@ def contract_kernel(
     )
     plain = not batch and left == (0, (0, 1), 1) and right == (0, (0, 1), 1)
 
-    def matrices(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, ...]:
+    def matrices(out: np.ndarray, x: np.ndarray, y: np.ndarray) -> Triple:
         x, y = arranged(x, *left), arranged(y, *right)
         return out.reshape(*x.shape[:-1], y.shape[-1]), x, y
 
@@ -84,58 +86,29 @@ def _product_kernel(
     ):
         return None
 
-    def factory() -> KernelCall | None:
+    def factory() -> Preparable | None:
         from kbench.engine.kernels.gemm import api as gemm  # on first need: it brings much along
 
-        multiply: KernelCall | None = gemm.find("product", computed)
-        if multiply is None:
-            return None
-        if dtype == "float16":
-            multiply = functools.partial(_in_float32, multiply)
-        return multiply if matrices is None else _Arranged(multiply, matrices)
+        multiply = gemm.find("product", dtype)
+        return (
+            multiply if multiply is None or matrices is None else _Contraction(multiply, matrices)
+        )
 
     return factory
 
 
-class _Arranged:
+class _Contraction(Preparable):
     """A product of operands that are first seen as matrices."""
 
-    def __init__(self, multiply: KernelCall, matrices: Matrices) -> None:
-        self._multiply = multiply
-        self._matrices = matrices
+    def __init__(self, multiply: Preparable, matrices: Matrices) -> None:
+        self._multiply, self._matrices = multiply, matrices
 
-    def __call__(
-        self,
-        out: np.ndarray,
-        x: np.ndarray,
-        y: np.ndarray,
-        cancel_check: CancelCheck | None,
-        **rest: object,
-    ) -> None:
-        self._multiply(*self._matrices(out, x, y), cancel_check, **rest)
-
-    def launches(
-        self, out: np.ndarray, x: np.ndarray, y: np.ndarray, **rest: object
-    ) -> list[launch.Launch] | None:
-        """The kernels' launches, where the operands need not be copied for it."""
-        write = getattr(self._multiply, "launches", None)
-        if write is None:
-            return None
+    def prepare(
+        self, out: np.ndarray, x: np.ndarray, y: np.ndarray, workspace: Workspace, **rest: object
+    ) -> Prepared:
+        """The call of the product, which lasts where no operand is copied for it."""
         given = self._matrices(out, x, y)
-        if not all(map(np.may_share_memory, given, (out, x, y))):
-            return None
-        launches: list[launch.Launch] | None = write(*given, **rest)
-        return launches
-
-
-def _in_float32(
-    multiply: KernelCall,
-    out: np.ndarray,
-    x: np.ndarray,
-    y: np.ndarray,
-    cancel_check: CancelCheck | None,
-) -> None:
-    wide = np.empty(out.shape, np.float32)
-    multiply(wide, x.astype(np.float32), y.astype(np.float32), cancel_check)
-    with np.errstate(all="ignore"):
-        out[...] = wide
+        prepared = self._multiply.prepare(*given, workspace, **rest)
+        if all(map(np.may_share_memory, given, (out, x, y))):
+            return prepared
+        return prepared._replace(is_lasting=False)

@@ -45,7 +45,7 @@ def check(dtype, random, channels, window, strides, pads, dilation=(1, 1)):
     kernel = random.standard_normal((*window, channels, filters)).astype(dtype)
     out = np.full((2, rows, columns, channels), 7, dtype)
     wanted = np.empty_like(out)
-    conv.find_to_input(dtype, 2)(out, g, kernel, strides, pads, dilation)
+    conv.find_kernel("to_input", dtype, 2)(out, g, kernel, strides, pads, dilation)
     starts = tuple(-pad for pad in pads)
     convolve_numpy.correlate_to_input(wanted, g, kernel, strides, starts, dilation)
     error = TOLERANCE[dtype] * np.nanmax(np.abs(np.where(np.isinf(wanted), 0, wanted)))
@@ -74,6 +74,6 @@ def test_results_do_not_depend_on_the_number_of_threads():
     for count in (1, 2, 5):
         config.set_num_threads(count)
         results.append(np.empty((3, 112, 112, 3), "float32"))
-        conv.find_to_input("float32", 2)(results[-1], g, kernel, (2, 2), (0, 0), (1, 1))
+        conv.find_kernel("to_input", "float32", 2)(results[-1], g, kernel, (2, 2), (0, 0), (1, 1))
     config.set_num_threads(before)
     assert (results[0] == results[1]).all() and (results[0] == results[2]).all()

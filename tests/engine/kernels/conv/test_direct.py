@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import itertools
 import time
+from functools import partial
 
 import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once
 
 from kbench.engine.execute.buffer_pool import pool
+from kbench.engine.jit.launch import first_right
 from kbench.engine.jit.service import service, stats
 from kbench.engine.kernels import registry
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.conv import direct
 from kbench.engine.kernels.conv.launch import Tiles
-from kbench.engine.kernels.conv.variants import Memory, perform
 from kbench.engine.kernels.depthwise import api as depthwise
 from kbench.engine.runtime import config
+from kbench.engine.runtime.workspace import Workspace
 
 __all__ = ["compiled_at_once"]
 
@@ -25,14 +27,14 @@ FLOATS = ("float32", "float64", "float16")
 TOLERANCE = {"float16": 2e-2, "float32": 3e-5, "float64": 1e-12}
 WAYS = ("forward", "to_input", "to_kernel")
 FIND = {
-    "forward": conv.find_forward,
-    "to_input": conv.find_to_input,
-    "to_kernel": conv.find_to_kernel,
+    "forward": partial(conv.find_kernel, "forward"),
+    "to_input": partial(conv.find_kernel, "to_input"),
+    "to_kernel": partial(conv.find_kernel, "to_kernel"),
 }
 FIND_DEPTHWISE = {
-    "forward": depthwise.find_depthwise_forward,
-    "to_input": depthwise.find_depthwise_to_input,
-    "to_kernel": depthwise.find_depthwise_to_kernel,
+    "forward": partial(depthwise.find_kernel, "forward"),
+    "to_input": partial(depthwise.find_kernel, "to_input"),
+    "to_kernel": partial(depthwise.find_kernel, "to_kernel"),
 }
 
 
@@ -179,7 +181,7 @@ def test_every_depthwise_way_agrees_with_loops(size, dtype):
 @pytest.mark.parametrize(("lanes", "most"), [(8, 6), (4, 12), (4, 6)])
 def test_tiles_of_other_machines(lanes, most):
     """What AVX2, NEON and SSE would run; this machine's own tile is in every other test."""
-    text = conv._tile_text("float32").replace("geometry(DTYPE)", str((lanes, most)))
+    text = conv.tile_text("float32").replace("geometry(DTYPE)", str((lanes, most)))
     job = service.submit(f"conv_tiles_float32_{lanes}x{most}", lambda: text)
     assert job is not None and job.state == "ready", stats().failures
     host = conv.find_tiles("float32")
@@ -197,7 +199,10 @@ def test_tiles_of_other_machines(lanes, most):
         into = np.ascontiguousarray(into)
         arrays = three(first, False), three(second, way != "to_kernel")
         geometry = (1, *strides), (0, *pads), (1, *dilation)
-        perform(ways[way](tiles, into, *arrays, *geometry, Memory()), None)
+        shapes = [array.shape for array in (into, *arrays)]
+        made = [one for one in ways[way](tiles, *shapes, *geometry) if one is not None]
+        workspace = Workspace()
+        first_right(one.prepare(into, *arrays, workspace) for one in made).run(None)
         np.copyto(out, into.reshape(out.shape))
 
     for space, window, places, *geometry, images, channels, filters in SIZES[4:14]:
@@ -271,7 +276,7 @@ def test_sizes_of_zero_give_zeros_or_nothing():
 
 def test_arrays_that_do_not_fit_are_refused():
     x, kernel, g = large()
-    call = conv.find_forward("float32", 2)
+    call = conv.find_kernel("forward", "float32", 2)
     wrong = [
         (g, x[:3], kernel, *ONES),
         (g, x[..., :5], kernel, *ONES),
@@ -326,12 +331,12 @@ def test_a_call_can_be_stopped_and_the_next_one_is_whole():
 
 
 def test_none_without_a_compiler_or_for_other_dtypes(monkeypatch):
-    assert conv.find_forward("int32", 2) is None
-    assert conv.find_forward("float32", 4) is None
-    assert depthwise.find_depthwise_forward("bool") is None
+    assert conv.find_kernel("forward", "int32", 2) is None
+    assert conv.find_kernel("forward", "float32", 4) is None
+    assert depthwise.find_kernel("forward", "bool") is None
     monkeypatch.setenv("KBENCH_JIT", "off")
-    assert conv.find_forward("float32", 2) is None
-    assert depthwise.find_depthwise_to_kernel("float32") is None
+    assert conv.find_kernel("forward", "float32", 2) is None
+    assert depthwise.find_kernel("to_kernel", "float32") is None
 
 
 def test_the_library_knows_them():
@@ -360,7 +365,7 @@ def test_results_written_past_the_caches_are_the_same(dtype, monkeypatch):
         direct._planned.cache_clear()
         out = pool.take(arrays[2].shape, dtype)
         out.fill(7)
-        conv.find_forward(dtype, 2)(out, *arrays[:2], (1, 1), (0, 0), (1, 1))
+        conv.find_kernel("forward", dtype, 2)(out, *arrays[:2], (1, 1), (0, 0), (1, 1))
         results.append(out)
     direct._planned.cache_clear()
     np.testing.assert_array_equal(*results)
@@ -372,7 +377,7 @@ def test_depthwise_results_written_past_the_caches_are_the_same(dtype, way, monk
     x, kernel, g = operands((9, 40), (3, 3), (9, 40), 2, 48, 1, dtype, deep=True)
     results = []
     for size in (0, 1 << 40):
-        monkeypatch.setattr(depthwise.conv_drive, "MIN_STREAMED_BYTES", size)
+        monkeypatch.setattr(depthwise.conv_launch, "MIN_STREAMED_BYTES", size)
         depthwise._planned.cache_clear()
         out = pool.take(x.shape, dtype)
         out.fill(7)

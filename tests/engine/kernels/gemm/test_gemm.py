@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -328,18 +327,6 @@ def test_strips_fit_the_second_cache(second: int, dtype: str, monkeypatch: Any) 
         assert across * fields["deep"] * size <= second // 2 + across * fields["lanes"] * size
         assert fields["columns"] * fields["deep"] * size <= 2 * second
         assert fields["depth"] <= gemm_plan.MAX_PIECE_DEPTH
-
-
-def test_one_slow_product_does_not_set_the_pace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A product that waited for other work took long; the next is not cut into tiny portions."""
-    pace = {"float32": 1e-11, "float64": 1e-11}
-    monkeypatch.setattr(gemm, "_pace", pace)
-    ticks = iter(range(0, 1000, 100))
-    clock = SimpleNamespace(perf_counter=lambda: next(ticks))
-    monkeypatch.setattr(gemm, "time", clock)
-    x, y = np.ones((3000, 1000), "f"), np.ones((1000, 64), "f")
-    assert (product(x, y) == 1000).all()
-    assert pace["float32"] == 2e-11
 
 
 # ------------------------------------------------------------------ rows after

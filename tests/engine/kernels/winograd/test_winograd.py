@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once
@@ -9,7 +12,6 @@ from sampling import every
 
 from kbench import backend as K
 from kbench.engine.jit.service import stats
-from kbench.engine.kernels import chosen_variant
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
@@ -30,17 +32,21 @@ def taken(monkeypatch):
     def counting(make):
         def counted(*arguments):
             way = make(*arguments)
-
-            def is_valid():
-                done = way.is_valid()
-                counts["taken"] += done
-                return done
-
-            return way._replace(is_valid=is_valid)
+            return way and SimpleNamespace(prepare=functools.partial(prepare, way))
 
         return counted
 
-    for name in ("convolve", "spread", "to_kernel"):
+    def prepare(way, *arrays):
+        prepared = way.prepare(*arrays)
+
+        def check_after():
+            done = prepared.check_after()
+            counts["taken"] += done
+            return done
+
+        return prepared._replace(check_after=check_after)
+
+    for name in ("convolution", "spread", "to_kernel"):
         monkeypatch.setattr(winograd, name, counting(getattr(winograd, name)))
     return counts
 
@@ -253,7 +259,7 @@ def test_the_direct_form_is_taken_elsewhere(taken, monkeypatch):
     whole = shapes()
     exactly(monkeypatch, "forward", np.empty_like(whole[2]), *whole[:2], ONES)
     deep = operands((3, 24, 24), (1, 3, 3), (3, 24, 24), 1, 16, 16, "float32")
-    call = conv.find_forward("float32", 3)
+    call = conv.find_kernel("forward", "float32", 3)
     call(np.empty_like(deep[2]), *deep[:2], (2, 1, 1), (2, 1, 1), (1, 1, 1))
     assert taken["taken"] == 0
     run_found("forward", np.empty_like(whole[2]), *whole[:2], *ONES)
@@ -270,7 +276,9 @@ def test_a_call_can_be_stopped():
         raise Stopped
 
     with pytest.raises(Stopped):
-        conv.find_forward("float32", 2)(np.empty_like(arrays[2]), *arrays[:2], *ONES, check)
+        conv.find_kernel("forward", "float32", 2)(
+            np.empty_like(arrays[2]), *arrays[:2], *ONES, check
+        )
 
 
 def test_a_plan_says_which_form_ran(monkeypatch):
@@ -284,14 +292,3 @@ def test_a_plan_says_which_form_ran(monkeypatch):
         step(arrays)
         found = [one for one in step.bound(arrays).steps if one.label.startswith("conv")]
         assert [one.form() for one in found] == [form] * 3
-
-
-def test_what_others_have_noted_counts_for_no_step(monkeypatch):
-    monkeypatch.setenv("KBENCH_JIT", "wait")
-    monkeypatch.setenv("KBENCH_LEAST", "1")
-    x = K.placeholder((2, 8, 8, 4))
-    step = K.function([x], [K.pool2d(x, (2, 2))])
-    arrays = [np.ones((2, 8, 8, 4), "float32")]
-    chosen_variant.record("winograd")
-    step(arrays)
-    assert [one.form() for one in step.bound(arrays).steps] == ["library"]
