@@ -350,7 +350,7 @@ def test_a_form_that_is_left_out_does_not_run(harness, monkeypatch):
 
     import kbench as K
 
-    x = np.random.default_rng(0).normal(size=(64, 200)).astype("float32")
+    x = np.random.default_rng(0).normal(size=(256, 200)).astype("float32")
     monkeypatch.setenv("KBENCH_JIT", "wait")
     (place,) = forms.FORMS["row program"].places
     holder, last = forms.holder_of(place)
