@@ -17,12 +17,12 @@ MIN_SECONDS = 1e-13
 
 
 class Pacer:
-    """Seconds of an element of work: a guess at first, then what the last large tile took."""
+    """Seconds of an element of work: a guess at first, then what the last large run took."""
 
     def __init__(
         self, seconds: float, min_work: float = threads.MIN_PARALLEL_ELEMENTS, margin: float = 2.0
     ) -> None:
-        """From `min_work` elements on a tile tells how fast the machine is; the next ones are
+        """From `min_work` elements on a run tells how fast the machine is; the next tiles are
         expected to take `margin` times as long."""
         self.seconds = seconds
         self._min_work, self._margin = min_work, margin
@@ -46,17 +46,24 @@ class Pacer:
     def _timed(
         self, items: int, work: float, cancel_check: CancelCheck, least: int
     ) -> Iterator[tuple[int, int]]:
-        stop = 0
+        stop, spent = 0, 0.0
         while stop < items:
             cancel_check()
             fitting = int(TILE_SECONDS / (self.seconds * max(1, work)))
             start, stop = stop, min(items, stop + max(least, fitting))
             begun = time.perf_counter()
             yield start, stop
-            self._note((stop - start) * work, time.perf_counter() - begun)
+            took = time.perf_counter() - begun
+            spent += took
+            self._note((stop - start) * work, took, MAX_GROWTH)
+            self._note(stop * work, spent, 1)
 
-    def _note(self, work: float, seconds: float) -> None:
-        """Learn from a tile; what several threads note at once is of one of them."""
+    def _note(self, work: float, seconds: float, growth: float) -> None:
+        """Learn from a tile, or from all so far, which may only say that the machine is faster: a
+        guess that is too high makes tiles too small to tell. Small ones that wait are not believed.
+
+        What several threads note at once is of one of them.
+        """
         if work >= self._min_work:
             measured = max(MIN_SECONDS, self._margin * seconds / work)
-            self.seconds = min(measured, MAX_GROWTH * self.seconds)
+            self.seconds = min(measured, growth * self.seconds)

@@ -65,3 +65,15 @@ def test_a_fast_machine_is_believed_at_once(monkeypatch: pytest.MonkeyPatch) -> 
     clock(monkeypatch, 1e-3)
     list(paced.tiles(10**6, 1.0, lambda: None))
     assert paced.seconds == pytest.approx(2e-9)
+
+
+def test_tiles_that_are_small_by_a_wrong_guess_tell_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a guess that is too high stays: no tile is ever large enough to tell."""
+    paced = Pacer(1e-6, min_work=1e5)
+    clock(monkeypatch, 1e-5)
+    assert TILE_SECONDS / paced.seconds < 1e5
+    list(paced.tiles(10**6, 1.0, lambda: None))
+    assert paced.seconds < 1e-8
+    assert len(list(paced.tiles(10**6, 1.0, lambda: None))) == 1
