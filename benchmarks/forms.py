@@ -137,7 +137,7 @@ FORMS = {
         "3x3 convolution by tiles of 4x4 results: 36 products for 144",
         "kernels/winograd/api.py",
         "the convolution kernel",
-        ("kernels.winograd.api:is_profitable",),
+        ("kernels.winograd.api:is_profitable", "kernels.winograd.api:suits_spread"),
         _never,
         ("conv.3x3", "conv.3x3.to_input", "conv.3x3.to_kernel"),
     ),

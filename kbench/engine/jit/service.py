@@ -353,14 +353,16 @@ class Service:
                 own.raise_priority()
         try:
             with self._inside_compiler() if inside else contextlib.nullcontext():
-                job.key = own.compile(job.name, job.source, disk_cache.folder())
+                job.key = own.compile(job.name, job.source, folder := disk_cache.folder())
         finally:
             job.compiler = None
         job.seconds = time.perf_counter() - begun
         if job.name != "driver":
             self._jobs["driver"].done.wait()
         if not self._load(job):
-            raise OSError(f"its code is not in {disk_cache.folder()}")
+            if folder == disk_cache.folder():
+                raise OSError(f"its code is not in {folder}")
+            self._queue_again(job)  # another folder was set meanwhile
 
     @contextlib.contextmanager
     def _inside_compiler(self) -> Iterator[None]:

@@ -298,6 +298,24 @@ def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, st
     assert ("has ended" in job.reason) == (state == "failed")
 
 
+@pytest.mark.slow
+def test_another_cache_folder_may_be_set_while_something_compiles(tmp_path, monkeypatch):
+    """Its code lay in the folder before, was looked for in this one, and nothing ran any more."""
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path / "before"))
+
+    class Slow(compiler_process.CompilerProcess):
+        def compile(self, name, text, folder):
+            key = super().compile(name, text, folder)
+            monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path / name))
+            return key
+
+    monkeypatch.setattr(compiler_process, "CompilerProcess", Slow)
+    service = jit_service.Service()
+    job = service.submit("moved", lambda: argreduce.source("argmax", "float32", True))
+    service.stop()
+    assert (job.state, service.job("driver").state) == ("ready", "ready")
+
+
 def test_a_source_without_kernels_fails(with_driver):
     after = """
 from kbench.engine.jit.service import service
