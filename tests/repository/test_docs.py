@@ -30,6 +30,7 @@ DESIGN = [
     *sorted(f"docs/design/{path.name}" for path in (ROOT / "docs" / "design").glob("*.md")),
 ]
 PLACES = (ROOT, ROOT / "kbench", ROOT / "kbench" / "engine")  # that paths on a page begin at
+ROOMS = ("fusion", "codegen", "codegen/writers", "execute/steps")  # of the engine, likewise
 
 
 def _blocks(page: str, language: str) -> list[str]:
@@ -99,7 +100,7 @@ def _prose(page: str) -> str:
 
 def _found(name: str) -> list[Path]:
     """The files that a path on a page stands for; `*` stands for any."""
-    places = [*PLACES, *(PLACES[2] / room for room in ("fusion", "codegen", "execute/steps"))]
+    places = [*PLACES, *(PLACES[2] / room for room in ROOMS)]
     return [path for place in places for path in place.glob(name.rstrip("/"))]
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.engine.codegen.typed_expr import translate
+from kbench.engine.codegen.writers.typed_expr import translate
 from kbench.engine.core import syntax
 from kbench.engine.graph.expr.expression import Expr
 

@@ -29,18 +29,17 @@ from abstract_machine import (
     plain,
 )
 
-from kbench.engine.codegen import (
-    arguments,
-    kernel_source,
-    loop_fold_source,
-    loop_source,
-    row_kernel,
-    row_source,
-)
+from kbench.engine.codegen import arguments, row_kernel
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import LoopProgram, Schedule
 from kbench.engine.codegen.row_kernel import RowBinding
-from kbench.engine.codegen.running_folds import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
+from kbench.engine.codegen.writers import (
+    kernel_source,
+    loop_fold_source,
+    loop_source,
+    row_source,
+)
+from kbench.engine.codegen.writers.running_folds import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
 from kbench.engine.core import syntax
 from kbench.engine.graph.expr.expression import COLUMN, Expr, input_leaf, local_leaf
 from kbench.engine.kernels import scan_kernel

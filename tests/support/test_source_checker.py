@@ -10,10 +10,11 @@ import source_checker
 from abstract_machine import SourceError
 from kernel_helpers import along, down, row_program
 
-from kbench.engine.codegen import kernel_source, scan_program
+from kbench.engine.codegen import scan_program
 from kbench.engine.codegen.loop_program import Fold, Input, loop_nest, loop_value
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.scan_program import Access, Loop, Phase, Product, Recurrence
+from kbench.engine.codegen.writers import kernel_source
 
 F4 = "float32"
 BOTH, COLUMN, ROW = (True, True), (False, True), (True, False)

@@ -14,10 +14,10 @@ from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
-from kbench.engine.codegen import kernel_source
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.codegen.loop_program import Fold, LoopProgram
+from kbench.engine.codegen.writers import kernel_source
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr.scalars import Cost

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from kbench.engine.codegen import kernel_source, row_source
 from kbench.engine.codegen.arguments import Reader
 from kbench.engine.codegen.join_kernels import Joined, Repeated, Variance
 from kbench.engine.codegen.loop_kernel import Nest, ready_kernel
 from kbench.engine.codegen.loop_program import LoopProgram, field_names
 from kbench.engine.codegen.row_sweeps import Sweeps
+from kbench.engine.codegen.writers import kernel_source, row_source
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.fast_call import address_of

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from kbench.engine.codegen.loop_program import LoopProgram
-from kbench.engine.codegen.writer import Module, Statements
+from kbench.engine.codegen.writers.writer import Module, Statements
 from kbench.engine.core.fork_safety import cached_property
 
 KINDS = ("fixed", "moving", "state", "next")

@@ -3,7 +3,7 @@
 Kernels take addresses as integers. Every load carries one alias scope and every store says that it
 does not touch that scope, so that LLVM vectorises without run-time overlap checks, which would
 fail for a kernel that works in place. A store may therefore only hit memory whose elements were
-loaded earlier in the same step (`loops.Kernel` copies an input that breaks this).
+loaded earlier in the same step (`codegen/loop_kernel.py` copies an input that breaks this).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from kbench.engine.codegen.typed_expr import computed
+from kbench.engine.codegen.writers.typed_expr import computed
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.array_memory import check_result, operand

@@ -6,8 +6,8 @@ is searched for its place. Across rows, value and place of each column are kept 
 
 from __future__ import annotations
 
-from kbench.engine.codegen.typed_expr import computed
-from kbench.engine.codegen.writer import bits_of
+from kbench.engine.codegen.writers.typed_expr import computed
+from kbench.engine.codegen.writers.writer import bits_of
 from kbench.engine.jit import kernel_file
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kbench.engine.codegen.typed_expr import computed
+from kbench.engine.codegen.writers.typed_expr import computed
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.jit import kernel_file
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kbench.engine.codegen.loop_program import LoopProgram
-from kbench.engine.codegen.row_fold_source import DownFolds
 from kbench.engine.codegen.row_sweeps import Sweeps
-from kbench.engine.codegen.running_folds import Running, by_halves, rows_at_once
-from kbench.engine.codegen.typed_expr import computed
-from kbench.engine.codegen.writer import Module
+from kbench.engine.codegen.writers.row_fold_source import DownFolds
+from kbench.engine.codegen.writers.running_folds import Running, by_halves, rows_at_once
+from kbench.engine.codegen.writers.typed_expr import computed
+from kbench.engine.codegen.writers.writer import Module
 from kbench.engine.graph.expr.expression import Expr, local_leaf
 
 FLUSH_ROWS = 32

@@ -5,14 +5,14 @@ where two values are equal there, and what compares them, does not change when t
 
 Work is cut into items that never depend on the number of threads, so results do not either. An item
 is one element (one loop dim), a block of columns of one row (several), or for a fold the part
-whose running result it stores to `partials`, which `loops.Kernel` then combines.
+whose running result it stores to `partials`, which `loop_kernel.Kernel` then combines.
 """
 
 from __future__ import annotations
 
-from kbench.engine.codegen.loop_fold_source import NestFolds
 from kbench.engine.codegen.loop_program import LoopProgram
-from kbench.engine.codegen.writer import Module, bits_of
+from kbench.engine.codegen.writers.loop_fold_source import NestFolds
+from kbench.engine.codegen.writers.writer import Module, bits_of
 from kbench.engine.graph.expr.expression import local_leaf
 
 MAX_FAST_ANGLE = 1e5

@@ -7,8 +7,8 @@ loses, and joins the totals every few rows. A sum of float64 keeps what it loses
 from __future__ import annotations
 
 from kbench.engine.codegen.loop_program import LoopProgram
-from kbench.engine.codegen.running_folds import FoldWalk
-from kbench.engine.codegen.writer import Module
+from kbench.engine.codegen.writers.running_folds import FoldWalk
+from kbench.engine.codegen.writers.writer import Module
 
 Arrays = list[tuple[str, str]]
 """Scratch of an item's columns, by name and dtype."""

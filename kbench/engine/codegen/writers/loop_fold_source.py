@@ -10,7 +10,7 @@ mantissas and add exponents: nothing overflows on the way to a product that can 
 from __future__ import annotations
 
 from kbench.engine.codegen.loop_program import Fold, LoopProgram
-from kbench.engine.codegen.running_folds import (
+from kbench.engine.codegen.writers.running_folds import (
     PRODUCT_ELEMENTS,
     FoldWalk,
     Running,
@@ -18,7 +18,7 @@ from kbench.engine.codegen.running_folds import (
     identity,
     rows_at_once,
 )
-from kbench.engine.codegen.writer import Module
+from kbench.engine.codegen.writers.writer import Module
 
 JOINT_FACTORS = 4
 """Numbers of float32 that are multiplied in float64 before exponents are taken off."""

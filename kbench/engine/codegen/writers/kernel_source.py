@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kbench.engine.codegen.loop_program import LoopProgram, Schedule, field_names
-from kbench.engine.codegen.loop_source import NestWriter
-from kbench.engine.codegen.row_source import RowWriter
-from kbench.engine.codegen.writer import Module
+from kbench.engine.codegen.writers.loop_source import NestWriter
+from kbench.engine.codegen.writers.row_source import RowWriter
+from kbench.engine.codegen.writers.writer import Module
 
 
 def source(program: LoopProgram) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kbench.engine.codegen.loop_program import LoopProgram
-from kbench.engine.codegen.typed_expr import Translation, computed, translate
+from kbench.engine.codegen.writers.typed_expr import Translation, computed, translate
 from kbench.engine.graph.expr.expression import COLUMN, Expr, input_leaf, local_leaf
 
 TILE_HELPERS = {"compiler_fence", "multiply_rows"}

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbench.engine.codegen.typed_expr import computed
-from kbench.engine.codegen.writer import Walk, bits_of
+from kbench.engine.codegen.writers.typed_expr import computed
+from kbench.engine.codegen.writers.writer import Walk, bits_of
 from kbench.engine.graph.expr.expression import Expr
 
 CHUNK_ELEMENTS = 4096
