@@ -118,7 +118,7 @@ FORMS = {
         ("dot.64", "dot.128", "dot.512", "dot.batch"),
     ),
     "epilogue": Form(
-        "bias and activation in the last store of a product or convolution",
+        "bias and activation in the last store of a product",
         "execute/steps/epilogue_step.py",
         "a fused loop behind it",
         ("execute.select:with_epilogue",),
