@@ -20,6 +20,7 @@ from kbench.engine.core.type_errors import numeric_array, refuse_masked
 from kbench.engine.runtime import read_only
 from kbench.engine.runtime.environment import (
     MAX_THREADS,
+    Setting,
     default_threads,
     env,
     flag,
@@ -297,6 +298,11 @@ def set_num_threads(count: int) -> None:
     _store("num_threads", int(count))
 
 
+_JIT = Setting("KBENCH_JIT", lambda name: one_of(name, ("auto", "wait", "off")))
+_LEAST = Setting("KBENCH_LEAST", env)
+_EXACT = Setting("KBENCH_EXACT", flag)
+
+
 class _ThreadSettings(threading.local):
     kernels: bool | None = None
     every_size = False
@@ -322,7 +328,7 @@ def jit_mode() -> str:
     wanted = _thread.kernels
     if wanted is False or (wanted is None and _engine == "numpy"):
         return "off"
-    return "auto" if env("KBENCH_JIT") is None else one_of("KBENCH_JIT", ("auto", "wait", "off"))
+    return _JIT.value()
 
 
 def min_elements(elements: int) -> int:
@@ -332,7 +338,7 @@ def min_elements(elements: int) -> int:
     """
     if _thread.every_size:
         return min(elements, 1)
-    if env("KBENCH_LEAST") is None:
+    if _LEAST.value() is None:
         return elements
     return whole_number("KBENCH_LEAST", 2**63, elements, 0)
 
@@ -352,9 +358,8 @@ def exact() -> bool:
     >>> K.exact()
     False
     """
-    if _values["exact"] is not None:
-        return bool(_values["exact"])
-    return flag("KBENCH_EXACT")
+    found = _values["exact"]
+    return _EXACT.value() if found is None else bool(found)
 
 
 def set_exact(value: bool) -> None:

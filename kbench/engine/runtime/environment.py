@@ -6,6 +6,8 @@ from __future__ import annotations
 import functools
 import os
 import warnings
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 # What os.environ keeps its variables in, where it does: this tells in a tenth of the time that one
 # is not set, as most are not.
@@ -16,6 +18,8 @@ MAX_THREADS = 1024
 """Threads that may be asked for, more than any machine has cores; guards against slips."""
 _FLAGS = {"1": True, "on": True, "yes": True, "true": True}
 _FLAGS |= {"0": False, "off": False, "no": False, "false": False}
+
+Value = TypeVar("Value")
 
 
 def env(name: str) -> str | None:
@@ -66,6 +70,22 @@ def _warn(name: str, text: str, needed: str, taken: str) -> None:
     warnings.warn(
         f"{name} must be {needed}, got {given}; {taken} is taken", RuntimeWarning, stacklevel=4
     )
+
+
+class Setting(Generic[Value]):
+    """A variable whose text is read again only once it is another."""
+
+    def __init__(self, name: str, read: Callable[[str], Value]) -> None:
+        self._name, self._read = name, read
+        self._place = _key(name)
+        self._known: tuple[object, Value] | None = None
+
+    def value(self) -> Value:
+        """What it is set to now."""
+        text, known = _held.get(self._place), self._known
+        if known is None or known[0] is not text:
+            known = self._known = text, self._read(self._name)
+        return known[1]
 
 
 def core_count() -> int:

@@ -432,3 +432,22 @@ def test_exact_is_read_from_the_environment_until_it_is_set(monkeypatch: Any) ->
     K.set_exact(np.bool_(True))
     monkeypatch.delenv("KBENCH_EXACT")
     assert K.exact() is True
+
+
+def test_a_setting_follows_its_variable(monkeypatch: Any) -> None:
+    """It is read once for each text, and at once when that is another."""
+    read: list[str] = []
+
+    def length(name: str) -> int:
+        read.append(name)
+        return len(environment.env(name) or "")
+
+    monkeypatch.delenv("KBENCH_TEST", raising=False)
+    setting = environment.Setting("KBENCH_TEST", length)
+    assert [setting.value(), setting.value()] == [0, 0]
+    for text in ("a", "bcd", "a"):
+        monkeypatch.setenv("KBENCH_TEST", text)
+        assert [setting.value(), setting.value()] == [len(text)] * 2
+    monkeypatch.delenv("KBENCH_TEST")
+    assert setting.value() == 0
+    assert len(read) == 5
