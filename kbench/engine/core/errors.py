@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import FrameType, FunctionType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
@@ -72,6 +72,10 @@ class Place(NamedTuple):
         return _namer(self.file, self.line)
 
 
+Call: TypeAlias = "tuple[Place | None, str | None]"
+"""A line of the user's code, and the K function that it calls."""
+
+
 @dataclass(frozen=True)
 class Operand:
     """One argument of the failing call, as `spec` text plus where it was made."""
@@ -119,18 +123,24 @@ def is_users(filename: str) -> bool:
     return not filename.startswith(_libraries + _INTERNAL)
 
 
-def user_call(depth: int = 1) -> tuple[Place | None, str | None]:
+def user_call(depth: int = 1) -> Call:
     """The innermost line that the user wrote, and the K function called there or on its behalf."""
     frame: FrameType | None = sys._getframe(depth)
-    code = None
-    while frame is not None and _whose[frame.f_code.co_filename] == _ENGINES:
-        code = frame.f_code
-        frame = frame.f_back
+    code, owner = None, _ENGINES
+    while frame is not None:
+        here = frame.f_code
+        owner = _whose.get(here.co_filename, -1)
+        if owner < 0:
+            owner = _owner_of(here.co_filename)
+        if owner != _ENGINES:
+            break
+        code, frame = here, frame.f_back
     if frame is None:
         return None, None
     line: FrameType | None = frame
-    while line is not None and _whose[line.f_code.co_filename] != _USERS:
+    while owner != _USERS and line is not None:
         line = line.f_back
+        owner = _USERS if line is None else _owner_of(line.f_code.co_filename)
     place = line or frame
     return (
         # As Place(...) would make it, in half of the time: every node has one.
@@ -141,19 +151,18 @@ def user_call(depth: int = 1) -> tuple[Place | None, str | None]:
 
 _ENGINES, _LIBRARY, _USERS = range(3)
 
+_whose: dict[str, int] = {}  # asked for several frames of each node, so found out once
 
-class _Owners(dict[str, int]):
-    """Whose a file is, by its name; asked for several frames of each node, so found out once."""
 
-    def __missing__(self, name: str) -> int:
-        if len(self) >= 4096:  # every cell of a notebook is a file of its own
-            self.clear()
+def _owner_of(name: str) -> int:
+    """Whose a file is, by its name."""
+    found = _whose.get(name)
+    if found is None:
+        if len(_whose) >= 4096:  # every cell of a notebook is a file of its own
+            _whose.clear()
         found = _ENGINES if is_internal(name) else _USERS if is_users(name) else _LIBRARY
-        self[name] = found
-        return found
-
-
-_whose = _Owners()
+        _whose[name] = found
+    return found
 
 
 _MAX_SHOWN_CHARACTERS = 200  # characters of a value that are shown

@@ -67,6 +67,9 @@ class TensorShape(tuple[Dim, ...]):
         return known_size(self)
 
 
+_set = object.__setattr__
+
+
 @dataclass(frozen=True)
 class Spec:
     """Static shape, dtype name and, for small integer tensors, the entries that are known.
@@ -86,10 +89,13 @@ class Spec:
         value: tuple[int | None, ...] | None = None,
         sparse: bool = False,
     ) -> None:
-        # As a frozen dataclass would do it, in a third of the time: every node makes one.
-        known = self.__dict__
-        known["shape"], known["dtype"] = shape, dtype
-        known["value"], known["sparse"] = value, sparse
+        # Every node makes one, and most are dense, of unknown entries: these are the defaults.
+        _set(self, "shape", shape)
+        _set(self, "dtype", dtype)
+        if value is not None:
+            _set(self, "value", value)
+        if sparse:
+            _set(self, "sparse", sparse)
 
     def __str__(self) -> str:
         return f"{'sparse ' if self.sparse else ''}{self.dtype}{show(self.shape)}"

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from kbench.engine.core.csr import is_csr, is_matrix
 from kbench.engine.core.errors import (
     ArgumentError,
+    Call,
     DtypeError,
     Place,
     ShapeError,
@@ -19,7 +20,6 @@ from kbench.engine.core.errors import (
     user_call,
 )
 from kbench.engine.core.spec import (
-    FLOATS,
     MAX_KNOWN_ENTRIES,
     Spec,
     dtype_name,
@@ -42,12 +42,6 @@ class Constant(HoldsValue, Tensor):
 
     kind = "constant"
     _phase_flag = False
-
-    def __getattr__(self, key: str) -> Any:
-        if key != "_name":
-            return super().__getattr__(key)  # type: ignore[misc]
-        self._name = scope.numbered_name(self.op.name)
-        return self._name
 
     @property
     def value(self) -> np.ndarray:
@@ -124,7 +118,7 @@ def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None)
     if isinstance(value, Tensor):
         return value
     if like is not None and dtype is None and type(value) in (float, int) and is_float(like):
-        return _number(value, like)  # type: ignore[arg-type]  # a number, by its type
+        return number(value, like, user_call(1))  # type: ignore[arg-type]  # by its type
     if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
         return _stacked(value)
     array = to_array(value)
@@ -144,7 +138,7 @@ def _stacked(values: Sequence[object]) -> Tensor:
         raise
 
 
-def _number(value: float, dtype: str) -> Tensor:
+def number(value: float, dtype: str, call: Call) -> Tensor:
     """A Python number beside a float tensor, of whose dtype it becomes.
 
     One stands in most lines of a program, so it gets its name only when somebody asks for it.
@@ -153,8 +147,8 @@ def _number(value: float, dtype: str) -> Tensor:
     node.op, node.inputs, node.controls = CONSTANT, (), ()
     node.attrs = {"value": _held(value, dtype) if value else _array(value, dtype)}  # 0 has a sign
     node.spec = _SCALARS.get(dtype) or Spec((), dtype)
-    node.place, node.called = user_call(2)
-    node.generation, node.serial = scope.generation(), next(serials)
+    node.place, node.called = call
+    node.generation, node.serial = scope._generation, next(serials)
     return node
 
 
@@ -212,20 +206,6 @@ def tensors_of(*values: Operand) -> list[Tensor]:
         if isinstance(value, Tensor):
             like = value.spec.dtype if like is None else promote(like, value.spec.dtype)
     return [as_tensor(value, like=like) for value in values]
-
-
-def floats_alike(values: Sequence[Operand]) -> TypeGuard[Sequence[Tensor]]:
-    """Whether all are tensors of one floating-point dtype, as most operands are."""
-    common = None
-    for value in values:
-        if not isinstance(value, Tensor):
-            return False
-        dtype = value.spec.dtype
-        if dtype != common:
-            if common is not None:
-                return False
-            common = dtype
-    return common in FLOATS
 
 
 def cast_array(array: np.ndarray, dtype: str) -> np.ndarray:

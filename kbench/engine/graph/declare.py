@@ -12,8 +12,9 @@ from typing import Any, ParamSpec, Protocol, cast
 
 import numpy as np
 
-from kbench.engine.core.errors import ArgumentError, DtypeError, KbenchError
+from kbench.engine.core.errors import ArgumentError, DtypeError, KbenchError, user_call
 from kbench.engine.core.spec import (
+    FLOATS,
     Spec,
     broadcast,
     check_axes,
@@ -22,9 +23,9 @@ from kbench.engine.core.spec import (
     promote,
     reduced_shape,
 )
-from kbench.engine.core.types import Axes, Axis
+from kbench.engine.core.types import Axes, Axis, Shape
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.convert import as_tensor, converted, floats_alike, known_value, tensors_of
+from kbench.engine.graph.convert import as_tensor, converted, known_value, number, tensors_of
 from kbench.engine.graph.expr.expression import Expr, name_leaf, parse
 from kbench.engine.graph.expr.numpy_form import ArrayFunction, bare_form, numpy_form
 from kbench.engine.graph.op import Gradient, Op, register
@@ -133,11 +134,10 @@ def elementwise(
                 tensors = tensors_of(*operands)
                 _need_bool(op, tensors)
                 return apply(op, *tensors)
-            if floats_alike(operands):
-                return apply(op, *operands)  # every rule but that leaves floats
+            node = _float_node(op, operands, boolean)  # every rule but that leaves floats
+            if node is not None:
+                return node
             tensors = tensors_of(*operands)
-            if floats_alike(tensors):
-                return apply(op, *tensors)
             common = functools.reduce(promote, [tensor.spec.dtype for tensor in tensors])
             wanted, _ = _result_dtype(dtype, common)
             return apply(op, *[converted(tensor, wanted) for tensor in tensors])
@@ -147,6 +147,42 @@ def elementwise(
         return cast(Declared[P], public)
 
     return declare
+
+
+def _float_node(op: Op, operands: tuple[Operand, ...], boolean: bool) -> Tensor | None:
+    """The node for dense tensors of one floating-point dtype with Python numbers beside them, as
+    most operands are; None for others, which have to be converted or refused."""
+    dtype, numbers, broadcasts = "", False, False
+    shape: Shape | None = None
+    for value in operands:
+        if isinstance(value, Tensor):
+            spec = value.spec
+            if spec.dtype != dtype:
+                if dtype or spec.dtype not in FLOATS:
+                    return None
+                dtype = spec.dtype
+            if spec.sparse:
+                return None
+            if not shape:
+                shape = spec.shape
+            elif spec.shape and spec.shape != shape:
+                broadcasts = True
+        elif type(value) is float or type(value) is int:
+            numbers = True
+        else:
+            return None
+    if shape is None:
+        return None
+    call = user_call(2)
+    if numbers:
+        operands = tuple(
+            [one if isinstance(one, Tensor) else number(one, dtype, call) for one in operands]  # type: ignore[arg-type]
+        )
+    tensors: tuple[Tensor, ...] = operands  # type: ignore[assignment]  # by now
+    if broadcasts:
+        shape = broadcast(*[tensor.spec.shape for tensor in tensors])
+    spec = Spec(shape, "bool" if boolean else dtype)
+    return Tensor.unnamed(op, tensors, {}, spec, call)
 
 
 def _need_bool(op: Op, operands: list[Tensor]) -> None:

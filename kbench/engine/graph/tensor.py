@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex, Type
 
 import numpy as np
 
-from kbench.engine.core.errors import ArgumentError, Place, user_call
+from kbench.engine.core.errors import ArgumentError, Call, Place, user_call
 from kbench.engine.core.spec import DType, Spec, TensorShape
 from kbench.engine.core.types import Attrs, Shape
 from kbench.engine.graph import numpy_protocol, scope
@@ -59,6 +59,22 @@ def set_evaluator(function: Callable[[Tensor, FeedDict | None], np.ndarray]) -> 
     _evaluate = function
 
 
+class _NotThere:
+    """What an array has and a tensor has not: the error says what to write instead.
+
+    A `__getattr__` would do as much, but would slow every attribute of every node down.
+    """
+
+    def __init__(self, key: str, instead: str) -> None:
+        self._key, self._instead = key, instead
+
+    def __get__(self, node: object, owner: type) -> NoReturn:
+        key, kind = self._key, owner.__name__
+        told = f"type object {kind!r}" if node is None else f"{kind!r} object"
+        text = f"{told} has no attribute {key!r}; write {self._instead}"
+        raise AttributeError(text, name=key, obj=owner if node is None else node)
+
+
 class Last(NamedTuple):
     """What the last run saw of a tensor: its shape, and the value when it is small."""
 
@@ -81,6 +97,7 @@ class Tensor:
     _functions: dict[tuple[int, ...], object] | None = None
     _phase_flag: bool | None = None
     _told_shape: Shape | None = None
+    _name: str | scope.Numbered | None = None  # a number's is found once somebody asks for it
 
     def __init__(
         self,
@@ -96,7 +113,7 @@ class Tensor:
         self.attrs = attrs
         self.spec = spec
         unnamed = name is None or (isinstance(name, str) and not name)
-        self._name: str | scope.Numbered = scope.numbered_name(
+        self._name = scope.numbered_name(
             op.name if unnamed else name  # type: ignore[arg-type]
         )
         found, self.called = user_call(2)
@@ -106,13 +123,28 @@ class Tensor:
         self.serial = next(serials)
 
     @staticmethod
+    def unnamed(op: Op, inputs: tuple[Tensor, ...], attrs: Attrs, spec: Spec, call: Call) -> Tensor:
+        """A node that has its operation's name, and is made by this line and function."""
+        node = Tensor.__new__(Tensor)
+        node.op, node.inputs, node.attrs, node.spec = op, inputs, attrs, spec
+        node._name = scope.numbered_name(op.name)
+        node.place, node.called = call
+        node.generation, node.controls = scope._generation, scope._local.controls
+        node.serial = next(serials)
+        return node
+
+    @staticmethod
     def derived(
         op: Op, inputs: tuple[Tensor, ...], attrs: Attrs, spec: Spec, origin: Tensor
     ) -> Tensor:
         """A node that a plan makes while rewriting; it answers for `origin` in every report."""
         node = Tensor.__new__(Tensor)
         node.op, node.inputs, node.attrs, node.spec = op, inputs, attrs, spec
-        node._name, node.place, node.called = origin._name, origin.place, origin.called
+        node._name, node.place, node.called = (
+            origin._name or origin.name,
+            origin.place,
+            origin.called,
+        )
         node.generation, node.controls = origin.generation, ()
         return node
 
@@ -122,7 +154,7 @@ class Tensor:
     def name(self) -> str:
         name = self._name
         if not isinstance(name, str):
-            name = self._name = scope.spelled(name)
+            name = self._name = scope.spelled(name or scope.numbered_name(self.op.name))
         return name
 
     @name.setter
@@ -246,14 +278,9 @@ class Tensor:
             raise TypeError(self._no_number("float", "has no value to format before"))
         return str(self)
 
-    if not TYPE_CHECKING:  # which shall go on to find misspelt attributes
-
-        def __getattr__(self, key: str) -> NoReturn:
-            instead = numpy_protocol.METHODS.get(key)
-            hint = f"; write {instead}" if instead is not None else ""
-            kind = type(self).__name__
-            text = f"{kind!r} object has no attribute {key!r}{hint}"
-            raise AttributeError(text, name=key, obj=self)
+    def __dir__(self) -> list[str]:
+        hidden = numpy_protocol.METHODS
+        return [key for key in object.__dir__(self) if key not in hidden or hasattr(self, key)]
 
     def __index__(self) -> int:
         if self.spec.shape == () and self.spec.known and self.spec.value is not None:
@@ -320,6 +347,9 @@ def _reflected(name: str) -> Callable[..., Tensor]:
     method.__name__ = f"__r{name.strip('_')}__"
     return method
 
+
+for _name, _instead in numpy_protocol.METHODS.items():
+    setattr(Tensor, _name, _NotThere(_name, _instead))
 
 _BINARY = "add sub mul truediv floordiv mod pow matmul and or xor".split()
 for _name in [*_BINARY, "lt", "le", "gt", "ge", "neg", "abs", "invert", "getitem", "pos"]:
