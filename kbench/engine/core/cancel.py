@@ -10,7 +10,8 @@ import threading
 
 from kbench.engine.core import fork_safety
 
-_any_request = False  # whether anybody is asked to stop, so that looking costs one test
+any_request = False
+"""Whether anybody is asked to stop. Between two small steps this is looked at, and no more."""
 _program_request = False
 _read_only_threads: set[int] = set()  # threads that evaluate beside the program
 _read_only_requests: set[int] = set()  # those of them that are asked to stop
@@ -21,27 +22,27 @@ def request(thread: int | None = None) -> None:
 
     `thread` is the ident of one that evaluates beside the program, None for the program.
     """
-    global _any_request, _program_request
+    global any_request, _program_request
     if thread is None:
         _program_request = True
     elif thread in _read_only_threads:
         _read_only_requests.add(thread)
     else:
         return
-    _any_request = True
+    any_request = True
 
 
 def clear() -> None:
     """Forget an earlier request to the program; every new evaluation starts with this."""
-    global _any_request, _program_request
-    if _any_request and threading.get_ident() not in _read_only_threads:
+    global any_request, _program_request
+    if any_request and threading.get_ident() not in _read_only_threads:
         _program_request = False
-        _any_request = bool(_read_only_requests)
+        any_request = bool(_read_only_requests)
 
 
 def requested() -> bool:
     """True while a request to this thread waits to be honoured."""
-    if not _any_request:
+    if not any_request:
         return False
     here = threading.get_ident()
     return here in _read_only_requests if here in _read_only_threads else _program_request
@@ -49,7 +50,7 @@ def requested() -> bool:
 
 def check() -> None:
     """Raise KeyboardInterrupt when a stop was requested, and forget the request."""
-    if _any_request and requested():
+    if any_request and requested():
         clear()
         raise KeyboardInterrupt("evaluation cancelled")
 
@@ -61,19 +62,19 @@ def begin_read_only() -> None:
 
 def end_read_only() -> None:
     """Undo `begin_read_only`, and forget what the thread was asked."""
-    global _any_request
+    global any_request
     here = threading.get_ident()
     _read_only_threads.discard(here)
     _read_only_requests.discard(here)
-    _any_request = _program_request or bool(_read_only_requests)
+    any_request = _program_request or bool(_read_only_requests)
 
 
 def _after_fork() -> None:
     """Forget other threads in a child, where one of its own may get the ident of one of them."""
-    global _any_request
+    global any_request
     _read_only_threads.intersection_update({threading.get_ident()})
     _read_only_requests.intersection_update(_read_only_threads)
-    _any_request = _program_request or bool(_read_only_requests)
+    any_request = _program_request or bool(_read_only_requests)
 
 
 fork_safety.in_child(_after_fork)

@@ -11,6 +11,8 @@ import math
 
 import numpy as np
 
+from kbench.engine.core.quiet import quietly
+from kbench.engine.core.spec import DTYPES
 from kbench.engine.graph import scope
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.declare import BARE
@@ -25,6 +27,7 @@ MAX_ELEMENTS = 4096
 MAX_NODES = 64
 """Nodes that are walked: a larger graph gains from being planned."""
 _PLANNED_KINDS = ("source", "several", "update")  # kinds of operations that need a plan
+_NUMPY_DTYPES = {name: np.dtype(name) for name in DTYPES}
 
 
 def direct_value(root: Tensor) -> np.ndarray | None:
@@ -32,8 +35,8 @@ def direct_value(root: Tensor) -> np.ndarray | None:
     if profile.is_recording():
         return None
     try:
-        with np.errstate(all="ignore"), store_lock:  # no update of variables in between
-            value = _Walk().value(root, 0) if root.inputs else _stored_value(root)
+        with store_lock:  # no update of variables in between
+            value = quietly(_Walk().value, root, 0) if root.inputs else _stored_value(root)
     except Exception:
         return None
     if root.op.kind == "view":
@@ -50,20 +53,19 @@ class _NeedsPlan(Exception):
 class _Walk:
     """One evaluation: the values found so far, by node."""
 
-    __slots__ = ("found", "generation", "max_elements")
+    __slots__ = ("found", "max_elements")
 
     def __init__(self) -> None:
-        self.max_elements, self.generation = config.min_elements(MAX_ELEMENTS), scope.generation()
+        self.max_elements = config.min_elements(MAX_ELEMENTS)
         self.found: dict[int, np.ndarray] = {}
 
     def value(self, node: Tensor, depth: int) -> np.ndarray:
         """The value of a node that has inputs and was not found yet."""
-        found = self.found
-        spec, op = node.spec, node.op
+        spec, op, found = node.spec, node.op, self.found
         shape = spec.shape
         if (
             spec.sparse
-            or node.generation != self.generation
+            or node.generation != scope._generation
             or depth + len(found) >= MAX_NODES
             or node.controls
             or not _is_plain(op)
@@ -73,11 +75,10 @@ class _Walk:
             raise _NeedsPlan
         arrays = []
         for operand in node.inputs:
-            if operand.inputs:
-                array = found.get(id(operand))
-                arrays.append(self.value(operand, depth + 1) if array is None else array)
-            else:
-                arrays.append(_stored_value(operand))
+            array = found.get(id(operand))
+            if array is None:
+                array = self.value(operand, depth + 1) if operand.inputs else _stored_value(operand)
+            arrays.append(array)
         value = found[id(node)] = _computed(node, arrays)
         return value
 
@@ -85,26 +86,26 @@ class _Walk:
 def _stored_value(node: Tensor) -> np.ndarray:
     """What a variable or a constant holds."""
     if not node.spec.sparse:
+        if isinstance(node, Constant):
+            return node.attrs["value"]  # type: ignore[no-any-return]
         if isinstance(node, Variable):
             return node._array
-        if isinstance(node, Constant):
-            return node.value
     raise _NeedsPlan
 
 
-@functools.lru_cache(None)
+@functools.cache
 def _is_plain(op: Op) -> bool:
     """Whether an operation is its NumPy form alone."""
     return op.pure and op.kind not in _PLANNED_KINDS and op.role is not Role.BRANCH
 
 
 def _computed(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:
-    run, spec = node.op.numpy, node.spec
-    bare = None if node.attrs else BARE.get(run)
+    run, dtype, attrs = node.op.numpy, node.spec.dtype, node.attrs
+    bare = None if attrs else BARE.get(run)
     # A comparison gives bool, whatever it compares; else the operands have the result's dtype.
-    halves = spec.dtype == "float16" or (spec.dtype == "bool" and arrays[0].dtype == np.float16)
+    halves = dtype == "float16" or (dtype == "bool" and arrays[0].dtype == np.float16)
     if bare is None or halves:
-        return np.asarray(run(None, *arrays, **node.attrs))
-    out = np.empty(spec.shape, spec.dtype)  # type: ignore[type-var]
+        return np.asarray(run(None, *arrays, **attrs))
+    out = np.empty(node.spec.shape, _NUMPY_DTYPES[dtype])  # type: ignore[type-var]
     bare(out, *arrays)
     return out

@@ -15,6 +15,7 @@ from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.csr import Held, csr_bytes, is_csr
 from kbench.engine.core.errors import KbenchError
+from kbench.engine.core.quiet import quietly
 from kbench.engine.execute.buffer_pool import owned, pool
 from kbench.engine.execute.in_place_update import InPlaceUpdates, defer_updates
 from kbench.engine.execute.replay import MIN_CAPTURED_STEPS, ReplayPolicy
@@ -92,6 +93,8 @@ class Executable:
         self._replay_policy = (
             ReplayPolicy() if len(self._early_runners) >= MIN_CAPTURED_STEPS else None
         )
+        # What prints, or runs plans of its own, may ask for variables of the user's context.
+        self._is_pure = all(value.op.pure and value.op.kind != "several" for value in values)
         self._views = self._copied_roots()
         self._kept: Buffers | None = None
         self._runs = 0
@@ -194,13 +197,17 @@ class Executable:
                 for slot, variable in self._variables:
                     registers[slot] = variable._array
         own: Collection[int] = ()
+        recorded = not quiet and profile.is_recording()
+        policy = None if quiet or recorded or self._kept is None else self._replay_policy
+        if policy is not None and policy.is_over:
+            policy = None
         if quiet:
             self._run_plain(runners, registers, self._buffers(late))
+        elif policy is None and not recorded and self._is_pure:
+            quietly(self._run_plain, runners, registers, self._buffers(late))
         else:
-            recorded = profile.is_recording()
-            policy = None if recorded or self._kept is None else self._replay_policy
             with np.errstate(all="ignore"):  # NaN and infinity are values, no warnings
-                replay = policy.run(self, registers, len(runners)) if policy is not None else None
+                replay = None if policy is None else policy.run(self, registers, len(runners))
                 if replay is not None:
                     own = replay.own
                 else:
@@ -235,13 +242,12 @@ class Executable:
     def _run_plain(
         self, runners: Sequence[StepRunner], registers: Registers, buffers: Buffers
     ) -> None:
-        requested = cancel.requested
         done = 0
         try:
             for runner in runners:
                 runner(registers, buffers)
                 done += 1
-                if requested():
+                if cancel.any_request:
                     cancel.check()
         except KbenchError as error:
             raise explained(error, self.values[self.steps[done].slot], registers) from None

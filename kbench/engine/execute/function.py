@@ -160,7 +160,7 @@ class Function:
         with self._lock:
             cancel.clear()
             undo: list[tuple[Variable, Held]] = []
-            if self._stores and profile.update_started:
+            if self._stores and profile.update_started.listeners:
                 profile.update_started.emit((self, arrays))
             try:
                 if self._before is not None:
@@ -195,12 +195,12 @@ class Function:
         profile.calls.name = self.name
         for node, array in zip(self.inputs, arrays, strict=True):
             node.last = Last(array.shape, None)
-        if profile.inputs_fed and arrays:
+        if profile.inputs_fed.listeners and arrays:
             profile.inputs_fed.emit(list(zip(self.inputs, arrays, strict=True)))
         for node, value in zip(self.outputs, results, strict=True):
-            few = not is_csr(value) and value.size <= 16
+            few = (type(value) is np.ndarray or not is_csr(value)) and value.size <= 16
             node.last = Last(value.shape, value if few else None)
-        if profile.call_ended:
+        if profile.call_ended.listeners:
             profile.call_ended.emit((self, arrays, results))
         if not self._stores:
             return results
@@ -348,7 +348,7 @@ def function(
 
 
 def _evaluate(node: Tensor, feed_dict: FeedDict | None = None) -> np.ndarray:
-    feeds = feeds_of(feed_dict, "eval")
+    feeds = {} if feed_dict is None else feeds_of(feed_dict, "eval")
     if isinstance(node, Variable) and not feeds:
         return as_dense(node.held()) if node.is_sparse else node.get_value()
     if not feeds and node._functions is None:

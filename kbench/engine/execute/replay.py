@@ -71,6 +71,9 @@ class Replayable(Protocol):
 class ReplayPolicy:
     """When the launches of an executable are captured, and when a replay is given up."""
 
+    is_over = False
+    """Whether too little can be captured, now and ever."""
+
     def __init__(self) -> None:
         self._left = RUNS_BEFORE_CAPTURE
         self._given_up = 1  # runs to wait after the next time
@@ -81,7 +84,7 @@ class ReplayPolicy:
         """Run the first `count` steps as captured launches, for these values of inputs and
         variables; None, and nothing has run, where they are not or cannot be.
         """
-        if self._left < 0 or config.jit_mode() == "off":
+        if config.jit_mode() == "off":
             return None
         replay = self._replay
         state = config.epoch(), threads.count(), count
@@ -104,7 +107,7 @@ class ReplayPolicy:
         }
         replay = Replay(plan, registers, state, steady)
         if replay.captured < max(MIN_CAPTURED_STEPS, count // MIN_CAPTURED_SHARE):
-            self._left = -1
+            self.is_over = True
         else:
             self._replay = replay
         return replay

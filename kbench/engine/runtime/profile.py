@@ -92,7 +92,7 @@ class RunRecord:
 
 def is_recording() -> bool:
     """True when a run should be recorded."""
-    return _local.sinks is not None or (bool(run_finished) and not read_only.is_active())
+    return _local.sinks is not None or (bool(run_finished.listeners) and not read_only.is_active())
 
 
 def publish(record: RunRecord) -> None:

@@ -100,6 +100,14 @@ def bare_step(value: Value, values: Sequence[Value]) -> StepRunner | None:
     if any(spec.dtype == "float16" for spec in specs):
         return None
     slot, inputs = value.slot, value.inputs
+    if len(inputs) == 1:
+        (first,) = inputs
+
+        def one(registers: Registers, buffers: Buffers) -> None:
+            out = registers[slot] = buffers[slot]
+            run(out, registers[first])
+
+        return one
     if len(inputs) == 2:
         left, right = inputs
 
