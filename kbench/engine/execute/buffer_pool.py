@@ -13,7 +13,7 @@ import numpy as np
 
 from kbench.engine.core import cancel, fork_safety
 from kbench.engine.core.csr import Held, copied, is_csr
-from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit import fast_call
 from kbench.engine.kernels.data import strided_copy
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class Pool:
             return np.empty(shape, kind)
         size_class = -(-(nbytes + SLACK_BYTES + LINE_BYTES) // MIN_POOLED_BYTES) * MIN_POOLED_BYTES
         block = self._block(size_class)
-        shift = -address_of(block) % LINE_BYTES
+        shift = -fast_call.address(block) % LINE_BYTES
         return np.ndarray(shape, kind, buffer=block, offset=shift)
 
     def _block(self, size: int) -> np.ndarray:

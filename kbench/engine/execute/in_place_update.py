@@ -24,8 +24,8 @@ from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.execute.steps.base import Registers
 from kbench.engine.execute.steps.group_step import GroupStep, Step
 from kbench.engine.graph.variables import Variable, store_all, store_lock
+from kbench.engine.jit import fast_call
 from kbench.engine.jit.array_memory import are_same
-from kbench.engine.jit.fast_call import address_of
 from kbench.engine.runtime import config
 
 MAX_DEFERRED_ELEMENTS = 1 << 25
@@ -145,7 +145,7 @@ class InPlaceUpdates:
             self._read[slot]._array if array is None else array  # type: ignore[attr-defined]
             for slot, array in zip(self._slots, read, strict=True)
         ]
-        addresses = [address_of(array) for array in (*fresh.values(), *given)]
+        addresses = [fast_call.address(array) for array in (*fresh.values(), *given)]
         straight = all(array.flags.c_contiguous and array.flags.aligned for array in given)
         if not straight or addresses != self._addresses:
             self._blocks, alive = self._bound(fresh, given)

@@ -30,7 +30,7 @@ from kbench.engine.execute.steps.base import Buffers, Registers, StepRunner, exp
 from kbench.engine.execute.steps.group_step import Step
 from kbench.engine.execute.steps.library_step import kernel_step
 from kbench.engine.graph.apply import RESULT
-from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit import fast_call
 from kbench.engine.jit.launch import Launch, LaunchGraph, Prepared
 from kbench.engine.runtime import config, threads
 from kbench.engine.runtime.pacer import TILE_SECONDS
@@ -269,7 +269,7 @@ class Replay:
         read = set().union(*(self._memory[slot] for slot in self._read))
         copied = {slot for slot, _ in self._copies}
         return [
-            (slot, address_of(registers[slot]))
+            (slot, fast_call.address(registers[slot]))
             for slot in plan.inputs
             if slot in read and slot not in copied
         ]
@@ -326,7 +326,7 @@ class Replay:
 
 def _is_at(array: np.ndarray, place: int) -> bool:
     flags = array.flags
-    return address_of(array) == place and flags.c_contiguous and flags.aligned
+    return fast_call.address(array) == place and flags.c_contiguous and flags.aligned
 
 
 def _run_step(plan: Replayable, number: int, registers: Registers, buffers: Buffers) -> None:

@@ -74,12 +74,13 @@ def slow_address(array: np.ndarray) -> int:
         return int(array.ctypes.data)
 
 
-_address: AddressOf = slow_address
+address: AddressOf = slow_address
+"""What `address_of` calls, once it is compiled; asked for by `fast_call.address` in each call."""
 
 
 def address_of(array: np.ndarray) -> int:
     """Where an array's data begins."""
-    return _address(array)
+    return address(array)
 
 
 def _table() -> np.ndarray:
@@ -118,14 +119,14 @@ def install(module: loader.Loaded) -> RangeCall | None:
     """Take over `address_of`, and give the call of a kernel with a parameter block; None where
     compiled functions cannot be had, and all stays as it is.
     """
-    global _address
+    global address
     try:
         if not _begin_as_expected():
             return None
         table = _table()
-        address: AddressOf = _method(b"address_of", module.address_of.address, _ONE, table)
+        compiled: AddressOf = _method(b"address_of", module.address_of.address, _ONE, table)
         call: RangeCall = _method(b"call", module.call.address, _SEVERAL, table)
     except (AttributeError, OSError):
         return None
-    _address = address
+    address = compiled
     return call

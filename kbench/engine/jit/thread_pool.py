@@ -65,23 +65,26 @@ class ThreadPool:
 
     def run(self, address: int, params: int, start: int, stop: int, count: int) -> None:
         """Run a kernel on `count` threads; only ever called under the lock of `threads`."""
-        spins = self._start_workers(count)
+        if self._helpers < count - 1:
+            self._start_workers(count)
+        spins = 0 if threads.compilers else self._spins
         share = count * SHARES_PER_THREAD
         self._lead(self._block, address, params, start, stop, count - 1, share, spins)
 
     def repeat(self, rows: int, length: int, count: int) -> None:
         """Run the calls of a table of `length` rows, each on `count` threads at most; likewise."""
-        spins = self._start_workers(count)
+        if self._helpers < count - 1:
+            self._start_workers(count)
+        spins = 0 if threads.compilers else self._spins  # of an idle thread, before it sleeps
         self._repeat(self._block, rows, length, SHARES_PER_THREAD, spins)
 
-    def _start_workers(self, count: int) -> int:
-        """Start the threads that are missing; gives the spins of an idle one before it sleeps."""
+    def _start_workers(self, count: int) -> None:
+        """Start the threads that are missing."""
         if count > 1 and not self._helpers:
             self._spins = self._spins_in(SPIN_SECONDS)
         while self._helpers < count - 1:
             _thread.start_new_thread(self._worker_loop, (self._block,))
             self._helpers += 1
-        return 0 if threads.is_compiling() else self._spins
 
     def _spins_in(self, seconds: float) -> int:
         """How often a thread can spin in that time, which differs from one processor to another by
@@ -168,7 +171,7 @@ class Driver:
         if not parallel:
             self._short(address, params, start, stop)
             return
-        block = fast_call.address_of(params)
+        block = fast_call.address(params)
         with threads.parallel_lock:
             count = min(threads.count(), stop - start)
             if count > 1:
@@ -180,7 +183,7 @@ class Driver:
         """Run the rows of a `LaunchGraph` (jit/launch.py) for up to `count` threads, at once."""
         assert isinstance(self._pool, ThreadPool)
         with threads.parallel_lock:
-            self._pool.repeat(fast_call.address_of(rows), len(rows), count)
+            self._pool.repeat(fast_call.address(rows), len(rows), count)
 
     def after_fork(self) -> None:
         """Begin anew in a child, which has no copies of the threads."""

@@ -17,11 +17,10 @@ from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import FLOATS, is_whole
 from kbench.engine.core.type_errors import numeric_array, refuse_masked
-from kbench.engine.runtime import read_only
+from kbench.engine.runtime import read_only, threads
 from kbench.engine.runtime.environment import (
     MAX_THREADS,
     Setting,
-    default_threads,
     env,
     flag,
     one_of,
@@ -51,6 +50,7 @@ def _store(name: str, value: object) -> None:
             return
         read_only.refuse_change(f"set {name}")
         _values[name] = value
+        threads.asked = int(_values["num_threads"])
         _epoch += 1
     changed.emit(name)
 
@@ -269,11 +269,11 @@ def num_threads() -> int:
     1
     >>> K.set_num_threads(before)
     """
-    return int(_values["num_threads"]) or default_threads()
+    return threads.count()
 
 
 def _one_thread() -> None:
-    _values["num_threads"] = 1
+    _values["num_threads"] = threads.asked = 1
 
 
 fork_safety.in_child(_one_thread)  # children are many, as a rule, and have the cores to share

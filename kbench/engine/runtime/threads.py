@@ -8,13 +8,12 @@ imported NumPy first, `blas_spins` says so and `limit_blas` is the remedy.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from kbench.engine.core import fork_safety
+from kbench.engine.runtime.environment import default_threads
 
 MIN_PARALLEL_ELEMENTS = 100_000
 """Elements below which waking the other threads costs more than it gives."""
@@ -35,30 +34,28 @@ _set_environment()
 parallel_lock = fork_safety.lock()
 """Held around every parallel call: the kernels' threads work for one caller at a time."""
 
-_compilers = 0
+compilers = 0
+"""Compilers of ours that are at work."""
+
+
+asked = 0
+"""Threads that `K.set_num_threads` has asked for, which `config` keeps in step; 0 for none."""
 
 
 def count() -> int:
     """Threads that a parallel call may use now: the setting, which is 1 in a forked child."""
-    return _setting()()
-
-
-@functools.cache
-def _setting() -> Callable[[], int]:
-    from kbench.engine.runtime import config
-
-    return config.num_threads
+    return asked or default_threads()
 
 
 def count_compilers(change: int) -> None:
     """Tell of one more compiler at work, or of one less. The caller sees to it that one counts."""
-    global _compilers
-    _compilers += change
+    global compilers
+    compilers += change
 
 
 def _no_compilers() -> None:
-    global _compilers
-    _compilers = 0
+    global compilers
+    compilers = 0
 
 
 fork_safety.in_child(_no_compilers)
@@ -66,7 +63,7 @@ fork_safety.in_child(_no_compilers)
 
 def is_compiling() -> bool:
     """Whether a compiler of ours is at work."""
-    return _compilers > 0
+    return compilers > 0
 
 
 def blas_spins() -> bool:

@@ -182,7 +182,7 @@ def _arrays():
 
 def test_addresses_are_what_arrays_say():
     kernel(COUNTING)
-    assert fast_call._address is not fast_call.slow_address
+    assert fast_call.address is not fast_call.slow_address
     for array in _arrays():
         want = array.__array_interface__["data"][0]
         assert fast_call.address_of(array) == fast_call.slow_address(array) == want

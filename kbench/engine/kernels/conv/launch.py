@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck
+from kbench.engine.jit import fast_call
 from kbench.engine.jit.array_memory import can_write_to
-from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import HostStep, Launch, Prepared, run
 from kbench.engine.jit.service import Job
 from kbench.engine.runtime import threads
@@ -76,7 +76,7 @@ class Plan:
             count = max(1, threads.count())
             taken = np.zeros(count, np.int64)
             areas = workspace.take(count * self.area_bytes)
-            addresses += address_of(taken), count, areas, self.area_bytes
+            addresses += fast_call.address(taken), count, areas, self.area_bytes
             kept += (taken,)
         params[: len(addresses)] = addresses
         parallel = self.items * self.work >= threads.MIN_PARALLEL_ELEMENTS

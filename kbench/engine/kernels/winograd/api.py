@@ -25,8 +25,7 @@ import numpy as np
 
 from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, CancelCheck, Ints
-from kbench.engine.jit import kernel_file
-from kbench.engine.jit.fast_call import address_of
+from kbench.engine.jit import fast_call, kernel_file
 from kbench.engine.jit.launch import HostStep, Part, Prepared
 from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.direct_source import PACK
@@ -248,7 +247,7 @@ class _Convolution:
     def prepare(self, out: Array, x: Array, kernel: Array, workspace: Workspace) -> Prepared:
         """The call for arrays of these sizes."""
         # Backwards the window is turned around: from the last weight on, in steps to the left.
-        begin, step = address_of(kernel), 9 * self.cell
+        begin, step = fast_call.address(kernel), 9 * self.cell
         if self.back:
             begin, step = begin + kernel.nbytes - self.cell, -step
         spread = workspace.take(36 * self.taps * self.cell)
@@ -258,7 +257,7 @@ class _Convolution:
             self.weights.launch(workspace, begin + tap * step, spread + tap * self.cell)
             for tap in range(self.taps)
         ]
-        places = address_of(out), address_of(x), packed, address_of(strange)
+        places = fast_call.address(out), fast_call.address(x), packed, fast_call.address(strange)
         parts.append(self.pack.launch(workspace, packed, spread))
         parts.append(self.gather.launch(workspace, *places))
 
@@ -280,7 +279,8 @@ def _planned(
     pack = plan(
         tiles.pack, "float32", kernel_file.parameters_of(PACK),
         {
-            "places": address_of(places), "taps": 36 * taps, "rows": channels, "columns": filters,
+            "places": fast_call.address(places), "taps": 36 * taps,
+            "rows": channels, "columns": filters,
             "lanes": tiles.lanes, "row_step": 1 if back else filters,
             "column_step": channels if back else 1,
         },
@@ -346,12 +346,14 @@ class _Sums(NamedTuple):
         partials = workspace.array((self.parts, 36, out.size // 9), out.dtype)
         total = partials[0]
         parts: list[Part] = [
-            self.sums.launch(workspace, address_of(partials), address_of(x), address_of(g))
+            self.sums.launch(
+                workspace, fast_call.address(partials), fast_call.address(x), fast_call.address(g)
+            )
         ]
         if self.parts > 1:
             total = workspace.array(partials.shape[1:], out.dtype)
             parts.append(Joined(total, partials))
-        begin, target = address_of(total), address_of(out)
+        begin, target = fast_call.address(total), fast_call.address(out)
         for tap in range(taps):
             places = begin + tap * cell, target + 9 * tap * cell
             parts.append(self.back.launch(workspace, *places))
