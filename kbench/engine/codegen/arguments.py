@@ -13,12 +13,15 @@ import numpy as np
 
 from kbench.engine.codegen.loop_program import Input, LoopProgram, field_names
 from kbench.engine.core.types import Array
+from kbench.engine.jit import fast_call
 from kbench.engine.jit.array_memory import are_same, contiguous_copy, describe_array
-from kbench.engine.jit.fast_call import address_of
 from kbench.engine.runtime import cpu_caches
+from kbench.engine.runtime.workspace import Workspace
 
 # NumPy 2 has moved it.
 _byte_bounds = getattr(np.lib, "array_utils", np).byte_bounds
+
+_FLOAT64 = np.dtype(np.float64)
 
 ITEM_COLUMNS = 16_384
 """Columns of one item of a nest with rows."""
@@ -77,11 +80,11 @@ class Reader:
         """
         if len(ins) != len(self._inputs):
             raise ValueError(f"{self.name} has {len(self._inputs)} inputs, got {len(ins)}")
-        spans = [(address_of(out), out.nbytes) for out in outs]
+        spans = [(fast_call.address(out), out.nbytes) for out in outs]
         alive = []
         for number, array in enumerate(ins):
             array = self._readable(params, number, array)
-            begin = place_of = address_of(array)
+            begin = place_of = fast_call.address(array)
             end = begin + array.nbytes
             if not array.flags.c_contiguous:
                 begin, end = _byte_bounds(array)
@@ -89,7 +92,7 @@ class Reader:
                 apart = end <= low or low + size <= begin
                 if not (apart or self._in_place(outs, array, low, begin)):
                     array = self._readable(params, number, array.copy())
-                    place_of = address_of(array)
+                    place_of = fast_call.address(array)
             alive.append(array)
             params[self._slots[f"x{number}"]] = place_of
         return alive
@@ -206,49 +209,53 @@ class Binding(Reader):
             return known[1].copy(), list(ins)
         params = self._template.copy()
         for number in range(len(self.outputs)):
-            params[number] = address_of(outs[number])
+            params[number] = fast_call.address(outs[number])
         alive = self.fill(params, outs, ins)
         if self._streamed:  # what is written where it was read is in the cache already
-            read = {address_of(array) for array in alive}
-            params[self._slots["streamed"]] = read.isdisjoint(address_of(array) for array in outs)
+            read = {fast_call.address(array) for array in alive}
+            params[self._slots["streamed"]] = read.isdisjoint(
+                fast_call.address(array) for array in outs
+            )
         if places is not None and are_same(alive, ins):
             self._known = places, params.copy()
         return params, alive
 
     def _places(self, outs: Sequence[Array], ins: Sequence[Array]) -> list[int] | None:
         """Where all arrays lie, if inputs are read as they lie: the same give the same block."""
-        places = [address_of(out) for out in outs]
+        places = [fast_call.address(out) for out in outs]
         for array, (dtype, size, _) in zip(ins, self._inputs, strict=False):
             flags = array.flags
             if not (flags.c_contiguous and flags.aligned):
                 return None
             if array.dtype != dtype or array.size != size:
                 return None
-            places.append(address_of(array))
+            places.append(fast_call.address(array))
         return places if len(ins) == len(self._inputs) else None
 
     def _in_place(self, outs: Sequence[Array], array: Array, low: int, begin: int) -> bool:
         """Whether an input is one of the results: an element is read before any of it is stored."""
         if self.program.fold is not None or low != begin or not array.flags.c_contiguous:
             return False
-        are_same = [out.nbytes for out in outs if address_of(out) == low]
+        are_same = [out.nbytes for out in outs if fast_call.address(out) == low]
         return array.size == self.total and are_same == [array.nbytes]
 
-    def set_factors(self, params: Array) -> tuple[Array, Array]:
+    def set_factors(self, params: Array, workspace: Workspace) -> tuple[Array, Array]:
         """Say where the mantissas and exponents of products go; gives their arrays."""
         shape = (self.parts, self.kept)
-        mantissas, exponents = np.empty(shape), np.empty(shape, np.int64)
-        params[self._slots["partials"]] = address_of(mantissas)
-        params[self._slots["exponents"]] = address_of(exponents)
+        mantissas = workspace.array(shape, _FLOAT64)
+        exponents = workspace.array(shape, params.dtype)
+        params[self._slots["partials"]] = fast_call.address(mantissas)
+        params[self._slots["exponents"]] = fast_call.address(exponents)
         return mantissas, exponents
 
-    def set_result(self, params: Array, result: Array) -> Array | None:
+    def set_result(self, params: Array, result: Array, workspace: Workspace) -> Array | None:
         """Say where a fold's totals go; gives their array, None when that is `result` itself."""
         program = self.program
         if self.parts == 1 and program.is_direct and result.dtype == program.value_dtype:
             if result.flags.c_contiguous:
-                params[self._slots["direct"]] = address_of(result)
+                params[self._slots["direct"]] = fast_call.address(result)
                 return None
-        partials = np.empty((self.parts, self.kept), program.partial_dtype(-1))
-        params[self._slots["partials"]] = address_of(partials)
+        dtype = np.dtype(program.partial_dtype(-1))
+        partials = workspace.array((self.parts, self.kept), dtype)
+        params[self._slots["partials"]] = fast_call.address(partials)
         return partials

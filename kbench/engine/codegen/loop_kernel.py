@@ -26,6 +26,7 @@ from kbench.engine.jit.launch import HostStep, Launch, Part, Prepared
 from kbench.engine.jit.service import Job, service
 from kbench.engine.runtime import config, threads
 from kbench.engine.runtime.pacer import Pacer
+from kbench.engine.runtime.workspace import Workspace
 
 CHEAP_FACTOR = 4
 """Times as many elements it takes to be worth waking threads where there are but sums and
@@ -126,24 +127,33 @@ class Kernel:
             cancel_check: called about every 20 ms; may raise to stop, which leaves `outs` half
                 written.
         """
-        parts, _alive = self._parts(outs, ins, dims)
+        workspace = Workspace()
+        parts, _alive = self._parts(outs, ins, dims, workspace)
         for part in parts:
             part.run(cancel_check)
+        workspace.release()
 
-    def prepare(self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]) -> Prepared:
+    def prepare(
+        self,
+        outs: Sequence[Array],
+        ins: Sequence[Array],
+        dims: Sequence[int],
+        workspace: Workspace,
+    ) -> Prepared:
         """The call of `run`; what it reads stays as it is until it has run."""
-        parts, alive = self._parts(outs, ins, dims)
+        parts, alive = self._parts(outs, ins, dims, workspace)
         return Prepared(parts, self.form, None, None, alive, are_same(alive, ins))
 
     def _parts(
-        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int]
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], workspace: Workspace
     ) -> tuple[Sequence[Part], list[Array]]:
         """What a call does, and what must stay alive until it has."""
         binding = self._nest.bind(tuple(dims))
         binding.check_outs(outs)
         params, alive = binding.parameters(outs, ins)
         if self.program.fold is not None:
-            return self._fold(self.program.fold, binding, params, outs[-1]), alive
+            fold = self._fold(self.program.fold, binding, params, outs[-1], workspace)
+            return fold, alive
         return (self._nest.launch(params, binding),) if binding.total else (), alive
 
     def factors(
@@ -152,18 +162,21 @@ class Kernel:
         """The product that `run` gives, with the exponent by itself: it may have any size."""
         binding = self._nest.bind(tuple(dims))
         params, _alive = binding.parameters([], ins)
-        parts = binding.set_factors(params)
+        parts = binding.set_factors(params, Workspace())  # never released: the product may view it
         self._nest.launch(params, binding).run(cancel_check)
         return exact_folds.product_of_factors(parts, (0,))
 
-    def _fold(self, fold: Fold, binding: Binding, params: Array, result: Array) -> Sequence[Part]:
+    def _fold(
+        self, fold: Fold, binding: Binding, params: Array, result: Array, workspace: Workspace
+    ) -> Sequence[Part]:
         """The launch, and what joins the parts that it leaves."""
         if binding.kept == 0 or binding.reduced == 0:
             return (HostStep(lambda _check: _fold_nothing(fold.kind, result)),)
-        partials = binding.set_result(params, result)
+        partials = binding.set_result(params, result, workspace)
         if partials is None:
             return (self._nest.launch(params, binding),)
-        factors = binding.set_factors(params) if self.program.has_exponents else None
+        has_factors = self.program.has_exponents
+        factors = binding.set_factors(params, workspace) if has_factors else None
         last: Part = HostStep(lambda _check: _join(fold.kind, partials, factors, result))
         if factors is None and fold.kind not in _JOINS:
             last = Joined(result, partials, binding.reduced if fold.kind == "mean" else 0)

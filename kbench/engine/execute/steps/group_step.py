@@ -139,12 +139,14 @@ class GroupStep:
             registers[slot] = out
 
     def prepare(
-        self, registers: Registers, buffers: Buffers, _workspace: Workspace
+        self, registers: Registers, buffers: Buffers, workspace: Workspace
     ) -> Prepared | None:
         """What `run` does as a kernel's call, None while there is none."""
         kernel = self.ready_kernel()
+        if kernel is None:
+            return None
         outs = [buffers[slot] for slot in self._writes]
-        return None if kernel is None else kernel.prepare(outs, self.sources(registers), self.dims)
+        return kernel.prepare(outs, self.sources(registers), self.dims, workspace)
 
     def _on_numpy(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         fold = self.group.fold
