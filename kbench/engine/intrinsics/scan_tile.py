@@ -28,7 +28,7 @@ def compiler_fence(typing):
 def multiply_rows(wide, narrow, lanes, most, table, size, a, step_a, rows, depth, packed, columns,
                   c, step_c):  # fmt: skip
     """C = A B for `rows` rows, B packed in panels of two vectors (see
-    `kernels/conv/direct_source`).
+    `kernels/conv/sources/pack`).
 
     A panel stays in the cache while all rows go over it.
     """

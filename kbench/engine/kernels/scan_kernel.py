@@ -17,8 +17,7 @@ from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import Job, service
 from kbench.engine.kernels.conv.api import find_tiles
-from kbench.engine.kernels.conv.direct_source import PACK
-from kbench.engine.kernels.conv.launch import PRODUCTS_PER_ELEMENT, Tiles, plan
+from kbench.engine.kernels.conv.launch import PACK, PRODUCTS_PER_ELEMENT, Tiles, plan
 from kbench.engine.runtime import config, threads
 from kbench.engine.runtime.pacer import Pacer
 from kbench.engine.runtime.workspace import Workspace

@@ -1,5 +1,5 @@
 """Convolutions, channels last, over one to three axes, forward and back; and locally connected
 layers.
 
-Main entry: `api.find`; `variants` chooses among direct form, Winograd's and matrix products.
+Main entry: `api.find`; `direct` chooses among direct form, Winograd's and matrix products.
 """

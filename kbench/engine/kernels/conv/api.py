@@ -17,8 +17,18 @@ from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.launch import Preparable, Prepared, first_right, run
 from kbench.engine.jit.service import Job
-from kbench.engine.kernels.conv import col2im, direct, direct_source
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Tiles, Way, copied, result_array
+from kbench.engine.kernels.conv import col2im, direct
+from kbench.engine.kernels.conv.launch import (
+    GATHER,
+    MAX_PLANS,
+    PACK,
+    REDUCE,
+    TILES,
+    Tiles,
+    Way,
+    copied,
+    result_array,
+)
 from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import api as winograd
 from kbench.engine.runtime import config
@@ -72,13 +82,13 @@ def find(product: str, dtype: str) -> Convolution | None:
 
 def tile_text(dtype: str) -> str:
     """The source of the tiles; their shape is chosen where it is compiled."""
-    return kernel_file.specialized(direct_source.TILES, DTYPE=dtype)
+    return kernel_file.specialized(TILES, DTYPE=dtype)
 
 
 def _pack_text(dtype: str) -> str:
     """The source of the kernel that brings weights into panels."""
     return kernel_file.specialized(
-        direct_source.PACK,
+        PACK,
         element=dtype,
         load_element=f"load_{dtype}",
         store_element=f"store_{dtype}",
@@ -86,15 +96,12 @@ def _pack_text(dtype: str) -> str:
 
 
 def _sources(dtype: str) -> Sources:
+    size = np.dtype(dtype).itemsize
     return {
         "conv_tiles": lambda: tile_text(dtype),
-        "conv_gather": lambda: direct_source.filled(
-            direct_source.GATHER, dtype, direct_source.GATHER_FIELDS
-        ),
+        "conv_gather": lambda: kernel_file.specialized(GATHER, SIZE=size),
         "conv_pack": lambda: _pack_text(dtype),
-        "conv_reduce": lambda: direct_source.filled(
-            direct_source.REDUCE, dtype, direct_source.REDUCE_FIELDS
-        ),
+        "conv_reduce": lambda: kernel_file.specialized(REDUCE, SIZE=size),
     }
 
 

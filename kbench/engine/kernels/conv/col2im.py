@@ -19,9 +19,9 @@ from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Prepared
 from kbench.engine.jit.service import Job
-from kbench.engine.kernels.conv.direct_source import PACK
 from kbench.engine.kernels.conv.launch import (
     MAX_PLANS,
+    PACK,
     PRODUCTS_PER_ELEMENT,
     Plan,
     Tiles,

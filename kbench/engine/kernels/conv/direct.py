@@ -19,11 +19,14 @@ from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Part, Prepared
-from kbench.engine.kernels.conv import col2im, direct_source
+from kbench.engine.kernels.conv import col2im
 from kbench.engine.kernels.conv.launch import (
+    GATHER,
     MAX_PLANS,
     MIN_STREAMED_BYTES,
+    PACK,
     PRODUCTS_PER_ELEMENT,
+    REDUCE,
     Plan,
     Tiles,
     Way,
@@ -159,10 +162,8 @@ def _planned(
         ),
         **_axis_fields(axes, x, out, offsets, columns.dense), **_cut_fields(cut),
     }  # fmt: skip
-    run = plan(
-        tiles.gather, tiles.dtype, direct_source.GATHER_FIELDS, values, cut.items, cut.work, areas,
-        offsets,
-    )  # fmt: skip
+    fields = kernel_file.parameters_of(GATHER)
+    run = plan(tiles.gather, tiles.dtype, fields, values, cut.items, cut.work, areas, offsets)
     pack, packed = _packing(tiles, kernel, back, axes)
     return _Gather(pack, packed * tiles.size, run)
 
@@ -183,7 +184,7 @@ def _packing(
     }  # fmt: skip
     width = -(-columns // tiles.lanes) * tiles.lanes
     work = 4 * PRODUCTS_PER_ELEMENT * rows * columns
-    fields = kernel_file.parameters_of(direct_source.PACK)
+    fields = kernel_file.parameters_of(PACK)
     pack = plan(tiles.pack, tiles.dtype, fields, values, places.size, work, kept=[places])
     return pack, places.size * rows * width
 
@@ -272,10 +273,9 @@ def _planned_sums(
         "packs": int(packs), "taps": taps,
         "joined": int(columns.dense and cut.block == channels), **_sum_fields(cut, taps, channels),
     }  # fmt: skip
-    return cut.parts, plan(
-        tiles.reduce, tiles.dtype, direct_source.REDUCE_FIELDS, values, cut.items, cut.work, areas,
-        offsets,
-    )  # fmt: skip
+    fields = kernel_file.parameters_of(REDUCE)
+    run = plan(tiles.reduce, tiles.dtype, fields, values, cut.items, cut.work, areas, offsets)
+    return cut.parts, run
 
 
 def _sum_fields(cut: Sums, taps: int, channels: int) -> dict[str, int]:

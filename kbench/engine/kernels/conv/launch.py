@@ -21,6 +21,9 @@ from kbench.engine.runtime import threads
 from kbench.engine.runtime.pacer import Pacer
 from kbench.engine.runtime.workspace import Workspace
 
+TILES, PACK, GATHER, REDUCE = (
+    f"kernels/conv/sources/{name}" for name in ("tiles", "pack", "gather", "reduce")
+)
 PRODUCTS_PER_ELEMENT = 32
 """Products that count as one element of work when `drive` decides on threads and tiles."""
 

@@ -28,8 +28,7 @@ from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import fast_call, kernel_file
 from kbench.engine.jit.launch import HostStep, Part, Prepared
 from kbench.engine.jit.service import Job
-from kbench.engine.kernels.conv.direct_source import PACK
-from kbench.engine.kernels.conv.launch import MAX_PLANS, Plan, Tiles, plan, starts
+from kbench.engine.kernels.conv.launch import MAX_PLANS, PACK, Plan, Tiles, plan, starts
 from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
 from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import source as sources

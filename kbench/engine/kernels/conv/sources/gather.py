@@ -1,0 +1,161 @@
+"""Convolution, or its gradient to the input, which is one too.
+
+Each row of the result is the sum over taps of shifted rows of the input times the tap's matrix.
+Rows are read through a table, so that those outside of the image are left out. Columns outside are
+zeros in a strip, a copy of the few rows that an item needs. Every size in the parameter block is in
+elements unless its name says bytes.
+"""
+
+from kbench.engine.intrinsics.fma_tile import call_tile
+from kbench.engine.intrinsics.memory import copy_bytes, give_back, take, zero_bytes
+from kbench.engine.intrinsics.primitives import peek_int64, store_int64
+from kbench.engine.intrinsics.specialized import SIZE, parameters
+from kbench.engine.jit.numba_backend import part, range_kernel
+
+MAX_DEPTH = 1024
+"""Products that are added one after the other, as in a product of matrices."""
+
+
+@part
+def keep_row(seen, key, used, strip, source, left, first, last, extent, pixel):
+    """Where a row stands in the strip, and how many do: it is copied when it is first needed."""
+    line = extent * pixel
+    slot = peek_int64(seen, key)
+    if slot < 0:
+        slot = used
+        used += 1
+        store_int64(seen, key, slot)
+        target = strip + slot * line
+        if last <= first:
+            zero_bytes(target, line)
+        else:
+            zero_bytes(target, (first - left) * pixel)
+            inside = target + (first - left) * pixel
+            copy_bytes(inside, source + first * pixel, (last - first) * pixel)
+            zero_bytes(inside + (last - first) * pixel, (left + extent - last) * pixel)
+    return strip + slot * line, used
+
+
+@part
+def tabulate(table, place, begin, tap, column_taps, column_offsets, low, pixel, depth):
+    """Write the taps of a row, which begins where its `low` column stands."""
+    for c in range(column_taps):
+        shift = (peek_int64(column_offsets, c) - low) * pixel
+        store_int64(table, 2 * (place + c), begin + shift)
+        store_int64(table, 2 * (place + c) + 1, (tap + c) * depth)
+
+
+@part
+def multiply(target, table, count_taps, taps, n0, n1, places, most, wide, narrow, lanes, filters,
+             packed, depth, together_taps, mode, step_in, step_out):  # fmt: skip
+    """Some filters of a row of the result; a sum is made in blocks of taps, for its error."""
+    blocks = (places + most - 1) // most
+    share = places // blocks
+    longer = places - share * blocks
+    where = 0
+    for block in range(blocks):
+        size = share + 1 if block < longer else share
+        for n in range(n0, n1, 2 * lanes):
+            count = min(2 * lanes, filters - n)
+            tile = wide if count > lanes else narrow
+            panel_row = (2 * lanes if count > lanes else lanes) * SIZE
+            for tap0 in range(0, count_taps, together_taps):
+                some = min(together_taps, count_taps - tap0)
+                way = mode if some == count_taps else (1 if tap0 > 0 else 0)
+                call_tile(tile, size, where * step_in, table + 16 * tap0, some, depth, step_in,
+                          SIZE, packed + n * taps * depth * SIZE, panel_row,
+                          target + where * step_out + n * SIZE, step_out, count, way)  # fmt: skip
+        where += size
+
+
+@range_kernel
+def run(params, start, stop):
+    (out, x, packed, flags, areas, scratch, area_bytes,    # set by each call
+     wide, narrow, lanes, most, seen_at, table_at, row_at,
+     planes, rows, columns,                        # of the output, within its phase
+     plane_step, row_step, column_step,            # how far one of them is from the next
+     plane_phase, row_phase, column_phase,
+     out_planes, out_rows, out_columns, filters,
+     in_planes, in_rows, in_columns, channels,
+     plane_stride, row_stride, column_stride,
+     plane_taps, row_taps, column_taps, plane_offsets, row_offsets, column_offsets,
+     low, width, direct, depth, lowest, span,
+     images, height, chunks, together, groups, bundle, beside, across, slices, past,
+    ) = parameters(params)  # fmt: skip
+    number = take(flags, areas)
+    strip = scratch + number * area_bytes
+    seen = strip + seen_at
+    table = strip + table_at
+    lines = strip + row_at
+    taps = plane_taps * row_taps * column_taps
+    pixel = channels * SIZE
+    cell = filters * SIZE
+    reach = width - (columns - 1) * column_stride
+    mode = 2 if past != 0 and out % 64 == 0 and cell % 64 == 0 else 0
+    together_taps = max(1, MAX_DEPTH // depth)
+    for item in range(start, stop):
+        rest = item // slices
+        column0 = (item - rest * slices) * across
+        places = min(across, columns - column0)
+        left = low + column0 * column_stride
+        extent = (places - 1) * column_stride + reach
+        first = max(left, 0)
+        last = min(left + extent, in_columns)
+        piece = rest // chunks
+        row0 = (rest - piece * chunks) * height
+        row1 = min(row0 + height, rows)
+        bundle_number = piece // groups
+        plane0 = (piece - bundle_number * groups) * together
+        plane1 = min(plane0 + together, images * planes)
+        used = 0
+        done = 0
+        for place in range((plane1 - plane0) * plane_taps * span):
+            store_int64(seen, place, -1)
+        for plane in range(plane0, plane1):
+            image = plane // planes
+            z = plane - image * planes
+            for row in range(row0, row1):
+                count = 0
+                for a in range(plane_taps):
+                    from_plane = z * plane_stride + peek_int64(plane_offsets, a)
+                    if from_plane < 0 or from_plane >= in_planes:
+                        continue
+                    for b in range(row_taps):
+                        row_shift = peek_int64(row_offsets, b)
+                        from_row = row * row_stride + row_shift
+                        if from_row < 0 or from_row >= in_rows:
+                            continue
+                        source = (image * in_planes + from_plane) * in_rows + from_row
+                        source = x + source * in_columns * pixel
+                        if direct != 0:
+                            begin = source + left * pixel
+                        else:
+                            key = ((plane - plane0) * plane_taps + a) * span
+                            key += (row - row0) * row_stride + row_shift - lowest
+                            begin, used = keep_row(seen, key, used, strip, source, left, first,
+                                                   last, extent, pixel)  # fmt: skip
+                        tabulate(table, done * taps + count, begin,
+                                 (a * row_taps + b) * column_taps, column_taps, column_offsets,
+                                 low, pixel, depth)  # fmt: skip
+                        count += column_taps
+                to_plane = image * out_planes + z * plane_step + plane_phase
+                to_row = to_plane * out_rows + row * row_step + row_phase
+                to_column = column0 * column_step + column_phase
+                store_int64(lines, 2 * done, count)
+                store_int64(lines, 2 * done + 1, out + (to_row * out_columns + to_column) * cell)
+                done += 1
+        end = min((bundle_number + 1) * bundle * 2 * lanes, filters)
+        for n0 in range(bundle_number * bundle * 2 * lanes, end, beside * 2 * lanes):
+            n1 = min(n0 + beside * 2 * lanes, end)
+            for row in range(done):
+                count_taps = peek_int64(lines, 2 * row)
+                target = peek_int64(lines, 2 * row + 1)
+                if count_taps == 0:
+                    for column in range(places):
+                        zero_bytes(target + column * column_step * cell + n0 * SIZE,
+                                   (n1 - n0) * SIZE)  # fmt: skip
+                    continue
+                multiply(target, table + 16 * row * taps, count_taps, taps, n0, n1, places, most,
+                         wide, narrow, lanes, filters, packed, depth, together_taps, mode,
+                         column_stride * pixel, column_step * cell)  # fmt: skip
+    give_back(flags, number)

@@ -1,0 +1,147 @@
+"""Gradient of a convolution to its kernel: sums over the places of the result, tap by tap.
+
+Rows of the input are read through a table, and copied into a strip where columns outside of the
+image have to be zeros, or an item has only some of the channels. Every size in the parameter block
+is in elements unless its name says bytes.
+"""
+
+from kbench.engine.intrinsics.fma_tile import call_tile
+from kbench.engine.intrinsics.memory import copy_bytes, give_back, take, zero_bytes
+from kbench.engine.intrinsics.primitives import peek_int64, store_int64
+from kbench.engine.intrinsics.specialized import SIZE, parameters
+from kbench.engine.jit.numba_backend import part, range_kernel
+
+
+@part
+def pack(panels, source, count_places, filters, lanes, panel_places):
+    """Bring rows of filters into panels as wide as a tile; what is beside them is zeros."""
+    for n in range(0, filters, 2 * lanes):
+        count = min(2 * lanes, filters - n)
+        panel_row = (2 * lanes if count > lanes else lanes) * SIZE
+        target = panels + n * panel_places * SIZE
+        begin = source + n * SIZE
+        for _place in range(count_places):
+            copy_bytes(target, begin, count * SIZE)
+            if count * SIZE < panel_row:
+                zero_bytes(target + count * SIZE, panel_row - count * SIZE)
+            target += panel_row
+            begin += filters * SIZE
+
+
+@part
+def copy_row(target, source, left, first, last, extent, pixel, stride):
+    """Copy `stride` bytes of each pixel of a row; pixels outside of the image are zeros."""
+    zero_bytes(target, (first - left) * stride)
+    inside = target + (first - left) * stride
+    if stride == pixel:
+        copy_bytes(inside, source + first * pixel, (last - first) * pixel)
+    else:
+        for column in range(first, last):
+            copy_bytes(inside + (column - first) * stride, source + column * pixel, stride)
+    zero_bytes(inside + (last - first) * stride, (left + extent - last) * stride)
+
+
+@part
+def multiply(target, shift, table, used, places, length, most, tile, count, matrix, panel_row,
+             step_in, step_out):  # fmt: skip
+    """Add the products of one tap's rows, for up to two vectors of filters."""
+    tiles = (length + most - 1) // most
+    share = length // tiles
+    longer = length - share * tiles
+    where = 0
+    for tile_number in range(tiles):
+        size = share + 1 if tile_number < longer else share
+        call_tile(tile, size, shift + where * SIZE, table, used, places, SIZE, step_in, matrix,
+                  panel_row, target + where * step_out, step_out, count, 1)  # fmt: skip
+        where += size
+
+
+@range_kernel
+def run(params, start, stop):
+    (out, x, g, flags, areas, scratch, area_bytes,    # set by each call
+     wide, narrow, lanes, most, table_at, panels_at,
+     rows, each, together,                         # pieces: all, of a part, of a chunk
+     slices, across,                               # pieces of a row, columns of one
+     planes, lines, columns, filters,
+     in_planes, in_rows, in_columns, channels,
+     plane_stride, row_stride, column_stride,
+     row_taps, column_taps, plane_offsets, row_offsets, column_offsets,
+     low, width, direct, packs, joined,
+     taps, bundle, bundles, block, blocks,
+    ) = parameters(params)  # fmt: skip
+    number = take(flags, areas)
+    strip = scratch + number * area_bytes
+    table = strip + table_at
+    panels = strip + panels_at
+    pixel = channels * SIZE
+    cell = filters * SIZE
+    reach = width - (columns - 1) * column_stride
+    for item in range(start, stop):
+        rest = item // blocks
+        channel = (item - rest * blocks) * block
+        some = min(block, channels - channel)
+        part_number = rest // bundles
+        tap0 = (rest - part_number * bundles) * bundle
+        tap1 = min(tap0 + bundle, taps)
+        sums = out + part_number * taps * column_taps * channels * cell
+        for tap in range(tap0 * column_taps, tap1 * column_taps):
+            zero_bytes(sums + (tap * channels + channel) * cell, some * cell)
+        stride = pixel if direct != 0 else some * SIZE
+        length = column_taps * channels if joined != 0 else some
+        runs = 1 if joined != 0 else column_taps
+        end = min(rows, (part_number + 1) * each)
+        for row0 in range(part_number * each, end, together):
+            row1 = min(end, row0 + together)
+            # Rows are cut only where a chunk is one piece, so all pieces of a chunk are alike.
+            column0 = (row0 - row0 // slices * slices) * across
+            places = min(across, columns - column0)
+            left = low + column0 * column_stride
+            extent = (places - 1) * column_stride + reach
+            first = max(left, 0)
+            last = min(left + extent, in_columns)
+            source_g = g + (row0 // slices * columns + column0) * cell
+            if packs != 0:
+                pack(panels, source_g, (row1 - row0) * places, filters, lanes, together * across)
+            for tap in range(tap0, tap1):
+                across_planes = tap // row_taps
+                plane_shift = peek_int64(plane_offsets, across_planes)
+                row_shift = peek_int64(row_offsets, tap - across_planes * row_taps)
+                used = 0
+                for row in range(row0, row1):
+                    whole = row // slices
+                    plane = whole // lines
+                    from_row = (whole - plane * lines) * row_stride + row_shift
+                    image = plane // planes
+                    from_plane = (plane - image * planes) * plane_stride + plane_shift
+                    if from_row < 0 or from_row >= in_rows:
+                        continue
+                    if from_plane < 0 or from_plane >= in_planes:
+                        continue
+                    source = (image * in_planes + from_plane) * in_rows + from_row
+                    source = x + (source * in_columns * channels + channel) * SIZE
+                    begin = source + left * pixel
+                    if direct == 0:
+                        begin = strip + used * extent * stride
+                        if last <= first:
+                            continue
+                        copy_row(begin, source, left, first, last, extent, pixel, stride)
+                    store_int64(table, 2 * used, begin)
+                    store_int64(table, 2 * used + 1, (row - row0) * places)
+                    used += 1
+                if used == 0:
+                    continue
+                for n in range(0, filters, 2 * lanes):
+                    count = min(2 * lanes, filters - n)
+                    tile = wide if count > lanes else narrow
+                    matrix = source_g + n * SIZE
+                    panel_row = cell
+                    if packs != 0:
+                        matrix = panels + n * together * across * SIZE
+                        panel_row = (2 * lanes if count > lanes else lanes) * SIZE
+                    for c in range(runs):
+                        shift = (peek_int64(column_offsets, c) - low) * stride
+                        place = (tap * column_taps + c) * channels + channel
+                        multiply(sums + place * cell + n * SIZE, shift, table, used, places,
+                                 length, most, tile, count, matrix, panel_row,
+                                 column_stride * stride, cell)  # fmt: skip
+    give_back(flags, number)
