@@ -5,7 +5,6 @@ Each is a kernel of its own, given as a launch, or done by NumPy with the same r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
@@ -13,72 +12,17 @@ from typing import NamedTuple
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck
+from kbench.engine.jit import kernel_file
 from kbench.engine.jit.array_memory import describe_array
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import STEADY_PACER, Launch
 from kbench.engine.jit.service import service
 
-HEAD = '''"""Library kernel of kbench: what other kernels leave to do, element after element."""
-import numpy as np
-from kbench.engine.intrinsics.toolkit import exact_kernel, field, IMPORTS
-
-
-@exact_kernel
-def run(params, start, stop):
-'''
-
-JOIN = """    out, parts, room = field(params, 0), field(params, 1), field(params, 2)
-    count, width, divisor = field(params, 3), field(params, 4), field(params, 5)
-    source = parts
-    while True:  # as `joined`
-        half = (count + 1) // 2
-        for number in range(half):
-            here, there = number * width, (half + number) * width
-            if half + number < count:
-                for i in range(start, stop):
-                    total = peek_PARTS(source, here + i) + peek_PARTS(source, there + i)
-                    store_PARTS(room, here + i, total)
-            elif source == parts:
-                for i in range(start, stop):
-                    store_PARTS(room, here + i, peek_PARTS(source, here + i))
-        source, count = room, half
-        if count == 1:
-            break
-    for i in range(start, stop):
-        total = peek_PARTS(room, i)
-        if divisor > 1:
-            total = np.PARTS(total / divisor)
-        store_DTYPE(out, i, np.DTYPE(total))
-"""
-
-VARIANCE = """    out, means, squares = field(params, 0), field(params, 1), field(params, 2)
-    counts, count, width = field(params, 3), field(params, 4), field(params, 5)
-    many = 0.0
-    for number in range(count):
-        many += load_float64(counts, number)
-    for i in range(start, stop):
-        first, within, moved = load_float64(means, i), 0.0, 0.0
-        for number in range(count):
-            away = load_float64(means, number * width + i) - first
-            moved += away * load_float64(counts, number)
-            within += load_float64(squares, number * width + i)
-        middle, between = first + moved / many, 0.0
-        for number in range(count):
-            apart = load_float64(means, number * width + i) - middle
-            between += apart * apart * load_float64(counts, number)
-        store_DTYPE(out, i, np.DTYPE((within + between) / many))
-"""
-
-REPEAT = """    out, x, width = field(params, 0), field(params, 1), field(params, 2)
-    for i in range(start, stop):
-        store_DTYPE(out, i, load_DTYPE(x, i % width))
-"""
-
-KINDS = {  # what other kernels leave to do: its source, and the dtype of what it reads
-    "parts": (JOIN, "float64"),
-    "alike": (JOIN, ""),
-    "variance": (VARIANCE, "float64"),
-    "repeat": (REPEAT, ""),
+KINDS = {  # what other kernels leave to do: its kernel file, and the dtype of what it reads
+    "parts": ("join", "float64"),
+    "alike": ("join", ""),
+    "variance": ("variance", "float64"),
+    "repeat": ("repeat", ""),
 }
 
 
@@ -93,12 +37,23 @@ def find(kind: str, dtype: str) -> Callable[..., Launch] | None:
     """
     if kind not in KINDS or dtype not in ("float32", "float64"):
         return None
-    text, read = KINDS[kind][0], KINDS[kind][1] or dtype
-    whole = (HEAD + text).replace("PARTS", read).replace("DTYPE", dtype)
-    helpers = sorted(set(re.findall(r"\b(?:load|peek|store)_\w+", whole)))
-    whole = whole.replace("IMPORTS", ", ".join(helpers))
-    job = service.find(f"join_{kind}_{dtype}", lambda: whole)
+    read = KINDS[kind][1] or dtype
+    job = service.find(f"join_{kind}_{dtype}", partial(_source, kind, dtype, read))
     return None if job is None else partial(_launch_of, kind, job.address, dtype, read)
+
+
+def _source(kind: str, dtype: str, read: str) -> str:
+    file = KINDS[kind][0]
+    names = {"store_element": f"store_{dtype}"}
+    if file == "repeat":
+        names["load_element"] = f"load_{dtype}"
+    else:
+        names["element"] = dtype
+    if file == "join":
+        names |= {
+            "peek_total": f"peek_{read}", "store_total": f"store_{read}", "total_value": read,
+        }  # fmt: skip
+    return kernel_file.specialized(f"codegen/sources/{file}", **names)
 
 
 def _launch_of(
@@ -121,7 +76,7 @@ def _launch_of(
     if not fits:
         given = " and ".join(map(describe_array, arrays))
         raise ValueError(f"{given} cannot be joined to {describe_array(out)}")
-    if KINDS[kind][0] is JOIN:
+    if KINDS[kind][0] == "join":
         kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # and room for halves
         arrays = kept
     params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)

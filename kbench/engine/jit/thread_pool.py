@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kbench.engine.jit import fast_call, loader, thread_pool_source
+from kbench.engine.jit import fast_call, kernel_file, loader, thread_pool_source
 from kbench.engine.jit.thread_pool_source import FIELDS
 from kbench.engine.runtime import threads
 
@@ -148,7 +148,7 @@ class ExecutorPool:
 
 def source() -> str:
     """All that a driver is compiled from."""
-    return thread_pool_source.source() + fast_call.SOURCE
+    return thread_pool_source.source() + kernel_file.specialized(fast_call.FILE)
 
 
 class Driver:

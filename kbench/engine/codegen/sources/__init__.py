@@ -1,4 +1,4 @@
-"""Kernel file that runs other kernels.
+"""Kernel files that run other kernels, and that join what items of these leave.
 
-It is read as text (`jit/kernel_file.py`), and never imported.
+They are read as text (`jit/kernel_file.py`), and never imported.
 """

@@ -1,4 +1,4 @@
-"""Kernel file of the thread pool.
+"""Kernel files of the thread pool, and of functions that Python calls.
 
 It is read as text (`jit/kernel_file.py`), and never imported.
 """
