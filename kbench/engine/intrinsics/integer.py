@@ -271,3 +271,16 @@ def scaled(factor, power):
 def kept(carry):
     """What was lost on the way to a total; nothing where the total is not finite."""
     return select(carry == carry, carry, 0.0)
+
+
+@inline
+def summed(total, other, local):
+    """A total with the sum of a chunk, and what it has lost so far."""
+    joint = total + local
+    return joint, kept(other + lost(total, local, joint))
+
+
+@inline
+def levelled(total, other):
+    """The exponent of a mantissa joins the other one."""
+    return mantissa(total), other + exponent(total)

@@ -2,7 +2,7 @@
 
 from numpy import float64
 
-from kbench.engine.intrinsics.integer import exponent, kept, lost, mantissa, scaled
+from kbench.engine.intrinsics.integer import exponent, levelled, mantissa, scaled, summed
 from kbench.engine.intrinsics.nontemporal import store_fence, stream_out
 from kbench.engine.intrinsics.primitives import peek_float64, scratch_64, store_float64
 from kbench.engine.intrinsics.specialized import (
@@ -42,13 +42,6 @@ def put(w, at, total, other, local):
 
 
 @inline
-def summed(total, other, local):
-    """The total with the sum of a chunk, and what it has lost so far."""
-    joint = total + local
-    return joint, kept(other + lost(total, local, joint))
-
-
-@inline
 def multiplied(w, x, at, total, other):
     """The total's mantissa and exponent with one more factor, where their product is stored."""
     number = float64(load_element(x, at))
@@ -56,12 +49,6 @@ def multiplied(w, x, at, total, other):
     other = other + exponent(number)
     store_element(w, at, value(scaled(total, other)))
     return total, other
-
-
-@inline
-def levelled(total, other):
-    """The exponent of a mantissa joins the other one."""
-    return mantissa(total), other + exponent(total)
 
 
 @range_kernel

@@ -9,13 +9,13 @@ from kbench.engine.intrinsics.integer import (
     absolute_float,
     exponent,
     half_power,
-    kept,
-    lost,
+    levelled,
     mantissa,
     maximum_float,
     minimum_float,
     other_half,
     scaled,
+    summed,
 )
 from kbench.engine.intrinsics.nontemporal import store_fence, stream_out
 from kbench.engine.intrinsics.primitives import scratch_64
@@ -64,13 +64,6 @@ def joined(w, x, at, total):
 def put(w, at, total, other, local):
     """Store the total with the sum of a chunk so far and with what it has lost."""
     store_element(w, at, value(total + (other + local)))
-
-
-@inline
-def summed(total, other, local):
-    """The total with the sum of a chunk, and what it has lost so far."""
-    joint = total + local
-    return joint, kept(other + lost(total, local, joint))
 
 
 @inline
@@ -133,7 +126,7 @@ def products_of_one(w, x, first, low, high, total, other):
     else:
         for j in range(low, high):
             total, other = multiplied(w, x, first + j, total, other)
-    return mantissa(total), other + exponent(total)
+    return levelled(total, other)
 
 
 # ------------------------------------------------------------------ a chunk of four rows
