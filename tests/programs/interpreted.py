@@ -24,7 +24,8 @@ from kbench.engine.core import syntax
 from kbench.engine.execute.steps import library_step
 from kbench.engine.fusion import elementwise
 from kbench.engine.graph.expr.scalars import SCALARS
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.compile_queue import Job
+from kbench.engine.jit.service import service
 
 Kernel = Callable[[int, int, int], None]
 

@@ -22,8 +22,9 @@ from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr.scalars import Cost
 from kbench.engine.jit.array_memory import are_same
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.launch import HostStep, Launch, Part, Prepared
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.runtime import config, threads
 from kbench.engine.runtime.pacer import Pacer
 from kbench.engine.runtime.workspace import Workspace

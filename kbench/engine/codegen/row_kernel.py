@@ -17,9 +17,9 @@ from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.writers import kernel_source, row_source
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Part, Prepared
-from kbench.engine.jit.service import Job
 from kbench.engine.runtime.workspace import Workspace
 
 MAX_KEPT_COLUMNS = 4096

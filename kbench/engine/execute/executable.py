@@ -33,6 +33,7 @@ from kbench.engine.execute.steps.base import (
 from kbench.engine.execute.steps.group_step import Step
 from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.variables import Variable, store_all, store_lock
+from kbench.engine.jit.service import service
 from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
 
@@ -242,11 +243,15 @@ class Executable:
     def _run_plain(
         self, runners: Sequence[StepRunner], registers: Registers, buffers: Buffers
     ) -> None:
+        queue, begun = service.queue, time.perf_counter()
+        behind = queue.jobs  # while kernels are still to be compiled, steps are timed
         done = 0
         try:
             for runner in runners:
                 runner(registers, buffers)
                 done += 1
+                if behind:
+                    begun = queue.charge(begun)
                 if cancel.any_request:
                     cancel.check()
         except KbenchError as error:

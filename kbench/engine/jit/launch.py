@@ -20,8 +20,9 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.jit.thread_pool_source import LAUNCH_ROW_WORDS
 from kbench.engine.runtime import threads
 from kbench.engine.runtime.pacer import Pacer

@@ -9,20 +9,18 @@ its caller stays on NumPy.
 from __future__ import annotations
 
 import atexit
-import collections
 import contextlib
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from kbench.engine.core import fork_safety
 from kbench.engine.jit import compiler_process, disk_cache, loader, thread_pool
+from kbench.engine.jit.compile_queue import DRIVER, CompileQueue, Compiler, Job
 from kbench.engine.runtime import config, threads
-from kbench.engine.runtime.pacer import Pacer
 
 THREAD_NAME = "kbench-compile"
 """Name of the threads that have sources compiled."""
@@ -33,44 +31,6 @@ PRIORITY_GRACE_SECONDS = 1.0
 priority begins anew."""
 MAX_COMPILERS = 4
 """Compilers at once, on a machine with twice as many cores: each takes 150 MB and a core."""
-
-
-@dataclass(eq=False)
-class Job:
-    """One source on its way to being a kernel."""
-
-    name: str
-    text: Callable[[], str]
-    state: str = "pending"  # then 'ready' or 'failed'
-    key: str = ""
-    module: loader.Loaded | None = None
-    path: Path | None = None
-    was_cached: bool = False
-    seconds: float = 0.0
-    reason: str = ""
-    address: int = 0
-    crashes: int = 0
-    waiting: int = 0  # callers that do nothing else
-    compiler: compiler_process.CompilerProcess | compiler_process.InProcessCompiler | None = None
-    restarted: bool = False
-    done: threading.Event = field(default_factory=threading.Event)
-    pacer: Pacer | None = None
-
-    def paced(self, seconds: float) -> Pacer:
-        """How fast it runs here; `seconds` of an element are the guess until it has."""
-        self.pacer = self.pacer or Pacer(seconds)
-        return self.pacer
-
-    @property
-    def loaded(self) -> loader.Loaded:
-        """What its source defined, once it is ready."""
-        assert self.module is not None
-        return self.module
-
-    @property
-    def source(self) -> str:
-        """The generated source, as compiled."""
-        return self.text()
 
 
 @dataclass(frozen=True)
@@ -90,12 +50,10 @@ class Service:
 
     def __init__(self) -> None:
         self._changed = threading.Condition(fork_safety.lock())
-        self._queue: collections.deque[Job] = collections.deque()
+        self.queue = CompileQueue()
         self._jobs: dict[str, Job] = {}
         self._threads: list[threading.Thread] = []
-        self._compilers: list[
-            compiler_process.CompilerProcess | compiler_process.InProcessCompiler
-        ] = []
+        self._compilers: list[Compiler] = []
         self._stopping = False
         self._why_stopped = "the process is ending"
         self._max_compilers = min(MAX_COMPILERS, max(1, (os.cpu_count() or 1) // 2))
@@ -116,10 +74,12 @@ class Service:
         job = self._jobs.get(name)
         if job is None or job.state == "pending":
             with self._changed:
-                self._begin_job("driver", thread_pool.source)
+                self._begin_job(DRIVER, thread_pool.source)
                 job = self._begin_job(name, text)
             if mode == "wait" and not self._is_warming_up:
                 self._wait_for(job)
+            elif job.state == "pending":
+                self.queue.miss(job)
         return job
 
     def find(self, name: str, text: Callable[[], str]) -> Job | None:
@@ -131,7 +91,7 @@ class Service:
         """Have the driver ready; called by UIs as they start."""
         if config.jit_mode() != "off":
             with self._changed:
-                self._begin_job("driver", thread_pool.source)
+                self._begin_job(DRIVER, thread_pool.source)
 
     def _begin_job(self, name: str, text: Callable[[], str]) -> Job:
         job = self._jobs.get(name)
@@ -145,8 +105,8 @@ class Service:
             if self._stopping and not loaded:
                 self._finish(job, "failed", self._why_stopped)
             elif not loaded:
-                self._queue.append(job)
-        if self._queue:
+                self.queue.put(job)
+        if self.queue.jobs:
             self._start_thread()
             self._changed.notify_all()
         return job
@@ -163,13 +123,10 @@ class Service:
     @contextlib.contextmanager
     def _waited(self, *jobs: Job) -> Iterator[None]:
         """Meanwhile these come before others, and no less than the caller who waits for them."""
-        wanted = list({id(waited): waited for waited in (self._jobs["driver"], *jobs)}.values())
+        wanted = list({id(waited): waited for waited in (self._jobs[DRIVER], *jobs)}.values())
         with self._changed:
-            for waited in reversed(wanted):
+            for waited in wanted:
                 waited.waiting += 1
-                if waited in self._queue:
-                    self._queue.remove(waited)
-                    self._queue.appendleft(waited)
                 if waited.compiler is not None:
                     waited.compiler.raise_priority()
         try:
@@ -182,7 +139,7 @@ class Service:
     def _restart(self, job: Job) -> None:
         """Have what is compiled after everything else compiled anew, by one that need not wait."""
         with self._changed:
-            for waited in (self._jobs["driver"], job):
+            for waited in (self._jobs[DRIVER], job):
                 if (
                     waited.compiler is not None
                     and not waited.restarted
@@ -212,7 +169,7 @@ class Service:
 
     def _load_at_once(self, job: Job) -> bool:
         """Load an image; False if there is none, or none that can be used."""
-        if job.name != "driver" and self.driver is None:
+        if job.name != DRIVER and self.driver is None:
             return False  # it would have nobody to run it, so its source can wait, too
         job.key = disk_cache.key_of(job.source)
         try:
@@ -234,7 +191,7 @@ class Service:
             with self._inside_compiler():
                 job.module = loader.load_objects(*found)
         job.path = disk_cache.source_path(job.name, job.key)
-        if job.name == "driver":
+        if job.name == DRIVER:
             self.driver = thread_pool.Driver(job.module)
         run = getattr(job.module, "run", None)
         job.address = run.address if run is not None else 0
@@ -253,7 +210,7 @@ class Service:
 
     def _start_thread(self) -> None:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        if len(self._threads) < min(self._max_compilers, len(self._queue) + 1):
+        if len(self._threads) < min(self._max_compilers, len(self.queue.jobs) + 1):
             import subprocess  # noqa: F401, not in the thread: a fork would copy half a module
 
             thread = threading.Thread(target=self._compile_queued, name=THREAD_NAME, daemon=True)
@@ -263,7 +220,7 @@ class Service:
 
     def _compile_queued(self) -> None:
         """Have queued jobs compiled until there are none for some time."""
-        own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler | None = None
+        own: Compiler | None = None
         elsewhere = True
         try:
             while (job := self._next()) is not None:
@@ -299,27 +256,23 @@ class Service:
         with self._changed:
             threads.count_compilers(-1)  # it waits
             end = time.monotonic() + IDLE_SECONDS
-            while not self._queue and not self._stopping and time.monotonic() < end:
+            while not self.queue.jobs and not self._stopping and time.monotonic() < end:
                 self._changed.wait(IDLE_SECONDS)
-            if self._stopping or not self._queue:
+            if self._stopping or not self.queue.jobs:
                 self._threads.remove(threading.current_thread())
                 return None
             threads.count_compilers(1)
-            return self._queue.popleft()
+            return self.queue.take()
 
-    def _has_priority_for(
-        self, own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler, job: Job
-    ) -> bool:
+    def _has_priority_for(self, own: Compiler, job: Job) -> bool:
         """Whether a compiler can have the priority that a job needs; then it has it."""
         if self._is_awaited(job):
             return own.raise_priority()
         own.lower_priority()
         return True
 
-    def _start_compiler(
-        self, elsewhere: bool, urgent: bool
-    ) -> compiler_process.CompilerProcess | compiler_process.InProcessCompiler:
-        own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler
+    def _start_compiler(self, elsewhere: bool, urgent: bool) -> Compiler:
+        own: Compiler
         try:
             own = (
                 compiler_process.CompilerProcess(urgent)
@@ -334,17 +287,13 @@ class Service:
                 own.interrupt()
         return own
 
-    def _stop_compiler(
-        self, own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler | None
-    ) -> None:
+    def _stop_compiler(self, own: Compiler | None) -> None:
         if own is not None:
             with self._changed:
                 self._compilers.remove(own)
             own.close()
 
-    def _compile(
-        self, job: Job, own: compiler_process.CompilerProcess | compiler_process.InProcessCompiler
-    ) -> None:
+    def _compile(self, job: Job, own: Compiler) -> None:
         begun = time.perf_counter()
         inside = isinstance(own, compiler_process.InProcessCompiler)
         with self._changed:
@@ -357,8 +306,8 @@ class Service:
         finally:
             job.compiler = None
         job.seconds = time.perf_counter() - begun
-        if job.name != "driver":
-            self._jobs["driver"].done.wait()
+        if job.name != DRIVER:
+            self._jobs[DRIVER].done.wait()
         if not self._load(job):
             if folder == disk_cache.folder():
                 raise OSError(f"its code is not in {folder}")
@@ -389,16 +338,16 @@ class Service:
             if self._stopping:
                 self._fail(job, self._why_stopped)
             else:
-                self._queue.appendleft(job)
+                self.queue.put(job, first=True)
 
     def _fail(self, job: Job, reason: str) -> None:
         self._finish(job, "failed", reason)
-        if job.name == "driver":
+        if job.name == DRIVER:
             self._give_up(f"there is nothing to run kernels with: {reason}")
 
     def _give_up(self, reason: str) -> None:
         with self._changed:
-            self._queue.clear()
+            self.queue.jobs.clear()
             self._stopping, self._why_stopped = True, reason
             for job in self._jobs.values():
                 if job.state == "pending":
@@ -435,7 +384,7 @@ class Service:
         """Wait until everything submitted so far is done; False when the time ran out."""
         end = None if timeout is None else time.monotonic() + timeout
         with self._changed:
-            if self._queue:  # in a forked child nobody is at work yet
+            if self.queue.jobs:  # in a forked child nobody is at work yet
                 self._start_thread()
         jobs = list(self._jobs.values())
         if all(job.done.is_set() for job in jobs):
@@ -458,7 +407,7 @@ class Service:
         """End compilers; one in this process finishes its job, as LLVM must not be cut off."""
         with self._changed:
             self._stopping = True
-            self._queue.clear()
+            self.queue.jobs.clear()
             self._changed.notify_all()
             at_work = list(self._compilers)
             threads = list(self._threads)
@@ -481,7 +430,8 @@ class Service:
             compiler.forget()
         if self._compiler_depth:
             self._give_up("forked while a kernel was being compiled")
-        self._queue = collections.deque(j for j in self._jobs.values() if j.state == "pending")
+        self.queue = CompileQueue()
+        self.queue.jobs += [job for job in self._jobs.values() if job.state == "pending"]
         for job in list(self._jobs.values()):
             job.waiting, job.compiler = 0, None
             done, job.done = job.done, threading.Event()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.compile_queue import Job
+from kbench.engine.jit.service import service
 
 Made = TypeVar("Made")
 Sources = Mapping[str, Callable[[], str]]

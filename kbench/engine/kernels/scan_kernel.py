@@ -14,8 +14,9 @@ from kbench.engine.codegen.scan_program import Recurrence, source
 from kbench.engine.core.fork_safety import cached_property
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.conv.api import find_tiles
 from kbench.engine.kernels.conv.launch import PACK, PRODUCTS_PER_ELEMENT, Tiles, plan
 from kbench.engine.runtime import config, threads

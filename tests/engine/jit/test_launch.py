@@ -7,8 +7,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.launch import HostStep, Launch, Prepared, first_right, run
-from kbench.engine.jit.service import Job
 from kbench.engine.runtime.pacer import Pacer
 from kbench.engine.runtime.workspace import Workspace
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.launch import Preparable, Prepared, first_right, run
-from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import col2im, direct
 from kbench.engine.kernels.conv.launch import (
     GATHER,

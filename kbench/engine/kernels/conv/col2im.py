@@ -16,9 +16,9 @@ import numpy as np
 
 from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Prepared
-from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.launch import (
     MAX_PLANS,
     PACK,

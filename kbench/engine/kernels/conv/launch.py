@@ -15,8 +15,8 @@ import numpy as np
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit import fast_call
 from kbench.engine.jit.array_memory import can_write_to
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.launch import HostStep, Launch, Prepared, run
-from kbench.engine.jit.service import Job
 from kbench.engine.runtime import threads
 from kbench.engine.runtime.pacer import Pacer
 from kbench.engine.runtime.workspace import Workspace

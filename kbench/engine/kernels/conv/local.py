@@ -13,8 +13,9 @@ import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints, KernelCall
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.conv.launch import MAX_PLANS, Plan, Tiles, copied, plan, result_array
 

@@ -11,9 +11,10 @@ import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit.array_memory import check_result, operand
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.ctc.source import PADDED_LANES, scratch, source
 from kbench.engine.runtime.pacer import TILE_SECONDS
 from kbench.engine.runtime.workspace import Workspace

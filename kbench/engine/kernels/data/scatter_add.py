@@ -19,9 +19,10 @@ from kbench.engine.codegen.writers.typed_expr import computed
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.array_memory import check_result, operand
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.data.gather import (
     find_take,
     own_indices,

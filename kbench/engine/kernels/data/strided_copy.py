@@ -17,9 +17,10 @@ import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit import array_memory, kernel_file
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.runtime import config
 from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 

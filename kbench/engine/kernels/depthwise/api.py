@@ -20,9 +20,9 @@ import numpy as np
 from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import HostStep, Launch, Part, Prepared
-from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv import launch as conv_launch
 from kbench.engine.kernels.conv.api import (
     FLOATS,

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import (
     STEADY_PACER,
@@ -31,7 +32,7 @@ from kbench.engine.jit.launch import (
     Prepared,
     run,
 )
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.conv.launch import copied, result_array
 from kbench.engine.kernels.family import Family, Sources

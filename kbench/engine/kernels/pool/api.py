@@ -16,9 +16,10 @@ import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, KernelArguments, KernelCall
 from kbench.engine.jit.array_memory import check_result, operand
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.pool import channel_lanes, spatial_source
 from kbench.engine.runtime import config
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
-from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.launch import (
     MIN_STREAMED_BYTES,
     PRODUCTS_PER_ELEMENT,

@@ -17,9 +17,10 @@ from kbench.engine.codegen.writers.typed_expr import computed
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.jit import kernel_file
 from kbench.engine.jit.array_memory import check_result, operand
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.runtime import config
 
 MIN_ELEMENTS = 8192

@@ -12,9 +12,10 @@ import numpy as np
 from kbench.engine.core.types import Array, CancelCheck, KernelCall
 from kbench.engine.intrinsics import philox
 from kbench.engine.jit import kernel_file
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import drive
-from kbench.engine.jit.service import Job, service
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.random import normal
 
 KINDS = {  # the dtypes that each kind of number has

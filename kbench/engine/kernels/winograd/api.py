@@ -26,8 +26,8 @@ import numpy as np
 from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import fast_call, kernel_file
+from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.launch import HostStep, Part, Prepared
-from kbench.engine.jit.service import Job
 from kbench.engine.kernels.conv.launch import MAX_PLANS, PACK, Plan, Tiles, plan, starts
 from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
 from kbench.engine.kernels.family import Family, Sources

@@ -1,0 +1,101 @@
+"""Kernels on their way: which are still to be compiled, and which of them comes next.
+
+Until a kernel is ready, its caller computes with NumPy. The time of that is what the kernel would
+have saved. So the next to be compiled is the one without which callers have spent most, for the
+length of its source; a compiler takes about as long as a source is.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kbench.engine.jit import compiler_process, loader
+from kbench.engine.runtime.pacer import Pacer
+
+DRIVER = "driver"
+"""Name of what runs all other kernels, and so comes before them."""
+LEAST_CHARACTERS = 500
+"""Characters of a source that would take as long as what each compile takes at least."""
+
+Compiler = compiler_process.CompilerProcess | compiler_process.InProcessCompiler
+
+
+@dataclass(eq=False)
+class Job:
+    """One source on its way to being a kernel."""
+
+    name: str
+    text: Callable[[], str]
+    state: str = "pending"  # then 'ready' or 'failed'
+    key: str = ""
+    module: loader.Loaded | None = None
+    path: Path | None = None
+    was_cached: bool = False
+    seconds: float = 0.0
+    missed: float = 0.0  # seconds that callers took without it
+    reason: str = ""
+    address: int = 0
+    crashes: int = 0
+    waiting: int = 0  # callers that do nothing else
+    compiler: Compiler | None = None
+    restarted: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
+    pacer: Pacer | None = None
+
+    def paced(self, seconds: float) -> Pacer:
+        """How fast it runs here; `seconds` of an element are the guess until it has."""
+        self.pacer = self.pacer or Pacer(seconds)
+        return self.pacer
+
+    @property
+    def loaded(self) -> loader.Loaded:
+        """What its source defined, once it is ready."""
+        assert self.module is not None
+        return self.module
+
+    @property
+    def source(self) -> str:
+        """The generated source, as compiled."""
+        return self.text()
+
+
+class CompileQueue:
+    """Jobs that wait for a compiler. Whoever changes it holds the service's lock."""
+
+    def __init__(self) -> None:
+        self.jobs: list[Job] = []
+        """Those that wait; always the same list."""
+        self._here = threading.local()
+
+    def put(self, job: Job, first: bool = False) -> None:
+        """Let a job wait; as the first of its like if it has been at a compiler before."""
+        self.jobs.insert(0 if first else len(self.jobs), job)
+
+    def take(self) -> Job:
+        """The job that is to be compiled now, which waits no longer."""
+        job = max(self.jobs, key=_urgency)
+        self.jobs.remove(job)
+        return job
+
+    def miss(self, job: Job) -> None:
+        """This thread has asked for a kernel that is not ready, and goes on with NumPy."""
+        missed: set[Job] = self._here.__dict__.setdefault("missed", set())
+        missed.add(job)
+
+    def charge(self, begun: float) -> float:
+        """Charge the time since then to the kernels that this thread has missed meanwhile; gives
+        the time now."""
+        now = time.perf_counter()
+        missed: set[Job] | None = self._here.__dict__.pop("missed", None)
+        for job in missed or ():
+            job.missed += now - begun
+        return now
+
+
+def _urgency(job: Job) -> tuple[bool, bool, float]:
+    gain = job.missed / (LEAST_CHARACTERS + len(job.source)) if job.missed else 0.0
+    return job.name == DRIVER, job.waiting > 0, gain
