@@ -14,6 +14,7 @@ processes that keep freed memory.
     kbench bench --fresh            first calls, with and without a cache of kernels
     kbench bench --memory           of the training steps
     kbench bench --forms            what each form of an operation pays
+    kbench bench --cold             models of Keras in processes that begin with nothing
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cold import MODELS, cold_table, contestants, measure_cold
 from figures import BEFORE, KEPT
 from first import measure_first
 from forms import FORMS, forms_table, measure_forms
@@ -83,13 +85,15 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true", help="first calls, instead of the table")
     parser.add_argument("--memory", action="store_true", help="of training, instead of the table")
     parser.add_argument("--forms", action="store_true", help="what forms pay, instead of the table")
+    parser.add_argument("--cold", action="store_true", help="from nothing, instead of the table")
+    parser.add_argument("--steps", type=int, default=300, help="of each model, with --cold")
     parser.add_argument("--peer-python", default=sys.executable, help="Python that has the peers")
     parser.add_argument("--lock", metavar="FILE", help="held during a workload: take turns by it")
     parser.add_argument("--json", metavar="FILE", help="write everything measured")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables")
     parser.add_argument("--list", action="store_true", help="list the workloads")
     options = parser.parse_args(arguments)
-    usual = QUICK if options.quick else USUAL
+    usual = QUICK if options.quick else {**USUAL, "rounds": 1} if options.cold else USUAL
     options.rounds = usual["rounds"] if options.rounds is None else options.rounds
     options.seconds = usual["seconds"] if options.seconds is None else options.seconds
     if options.against is not None:
@@ -311,6 +315,19 @@ def _forms(options: argparse.Namespace) -> int:
     return int(any("error" in row for row in wrong))
 
 
+def _cold(options: argparse.Namespace) -> int:
+    """The models whose name contains a word of `--only`; 1 when one fails."""
+    peer = None if options.peer_python == sys.executable else options.peer_python
+    who = contestants(options.against, peer)
+    found = measure_cold(_chosen(MODELS, options.only), options.steps, options.rounds, who)
+    text = cold_table(found)
+    print(text)
+    _write(options.json, json.dumps(found, indent=1))
+    _write(options.markdown, text)
+    rows = [row for model in found.values() for one in model.values() for row in one]
+    return int(any("error" in row for row in rows))
+
+
 def _write(file: str | None, text: str) -> None:
     if file:
         Path(file).write_text(text + "\n", encoding="utf-8")
@@ -321,6 +338,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = _options(arguments)
     if options.forms:
         return _forms(options)
+    if options.cold:
+        return _cold(options)
     chosen = _chosen(WORKLOADS, options.only)
     if options.quick:
         chosen = [name for name in chosen if not WORKLOADS[name].long]

@@ -112,7 +112,7 @@ def _threads() -> Facts:
 
 
 def _cache() -> Facts:
-    from kbench.engine.jit import disk_cache, service
+    from kbench.engine.jit import disk_cache, kernel_pack, service
 
     folder = disk_cache.folder()
     files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
@@ -122,6 +122,7 @@ def _cache() -> Facts:
         "folder": str(folder),
         "kernels": len(sources),
         "size": f"{sum(path.stat().st_size for path in files) / 2**20:.1f} MB",
+        "compiled ahead": kernel_pack.describe(),
     }
     wrong = [f"kernel {name} did not compile: {reason}" for name, reason in stats.failures]
     if not disk_cache.cacheable():

@@ -124,6 +124,12 @@ def _compilers() -> str:
     return _digest(repr((found, settings)))
 
 
+def content_key(text: str) -> str:
+    """The hash of a source and of the helpers that it imports: of what it says, whoever compiles
+    it for whatever processor."""
+    return _digest("\n".join([text, *_helpers(text)]))
+
+
 def key_of(text: str) -> str:
     """The hash of a source and of all that its code depends on."""
     return _digest("\n".join([text, *_helpers(text), _compilers(), machine()]))

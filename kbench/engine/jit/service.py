@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.engine.core import fork_safety
-from kbench.engine.jit import compiler_process, disk_cache, loader, thread_pool
+from kbench.engine.jit import compiler_process, disk_cache, kernel_pack, loader, thread_pool
 from kbench.engine.jit.compile_queue import DRIVER, CompileQueue, Compiler, Job
 from kbench.engine.runtime import config, threads
 
@@ -182,7 +182,7 @@ class Service:
         """Make a job ready from stored code, if there is any."""
         begun = time.perf_counter()
         job.key = job.key or disk_cache.key_of(job.source)
-        found = disk_cache.read(job.name, job.key)
+        found = disk_cache.read(job.name, job.key) or kernel_pack.read(job.source)
         if found is None or (images_only and found[0]["form"] != "image"):
             return False
         if found[0]["form"] == "image":
