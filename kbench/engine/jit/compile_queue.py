@@ -1,8 +1,8 @@
 """Kernels on their way: which are still to be compiled, and which of them comes next.
 
-Until a kernel is ready, its caller computes with NumPy. The time of that is what the kernel would
-have saved. So the next to be compiled is the one without which callers have spent most, for the
-length of its source; a compiler takes about as long as a source is.
+Until its kernels are ready, a caller computes with NumPy. The time of that is what they would have
+saved. So the next to be compiled are those without which callers have spent most, for the length of
+their sources: a compiler takes about as long as a source is.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ class Job:
     path: Path | None = None
     was_cached: bool = False
     seconds: float = 0.0
-    missed: float = 0.0  # seconds that callers took without it
     reason: str = ""
     address: int = 0
     crashes: int = 0
@@ -70,6 +69,7 @@ class CompileQueue:
         self.jobs: list[Job] = []
         """Those that wait; always the same list."""
         self._here = threading.local()
+        self._missed: dict[frozenset[Job], float] = {}
 
     def put(self, job: Job, first: bool = False) -> None:
         """Let a job wait; as the first of its like if it has been at a compiler before."""
@@ -77,7 +77,8 @@ class CompileQueue:
 
     def take(self) -> Job:
         """The job that is to be compiled now, which waits no longer."""
-        job = max(self.jobs, key=_urgency)
+        gains = self._gains()
+        job = max(self.jobs, key=lambda job: (job.name == DRIVER, job.waiting > 0, gains[job]))
         self.jobs.remove(job)
         return job
 
@@ -87,15 +88,22 @@ class CompileQueue:
         missed.add(job)
 
     def charge(self, begun: float) -> float:
-        """Charge the time since then to the kernels that this thread has missed meanwhile; gives
-        the time now."""
+        """Charge the time since then to the kernels that this thread has missed meanwhile, which
+        are needed together; gives the time now."""
         now = time.perf_counter()
         missed: set[Job] | None = self._here.__dict__.pop("missed", None)
-        for job in missed or ():
-            job.missed += now - begun
+        if missed:
+            together = frozenset(missed)
+            self._missed[together] = self._missed.get(together, 0.0) + now - begun
         return now
 
-
-def _urgency(job: Job) -> tuple[bool, bool, float]:
-    gain = job.missed / (LEAST_CHARACTERS + len(job.source)) if job.missed else 0.0
-    return job.name == DRIVER, job.waiting > 0, gain
+    def _gains(self) -> dict[Job, float]:
+        """By job the best of what it may save: the time without kernels that are needed together,
+        for the length of those of their sources that still wait."""
+        lengths = {job: LEAST_CHARACTERS + len(job.source) for job in self.jobs}
+        gains = dict.fromkeys(self.jobs, 0.0)
+        for together, seconds in self._missed.copy().items():
+            left = lengths.keys() & together
+            for job in left:
+                gains[job] = max(gains[job], seconds / sum(map(lengths.__getitem__, left)))
+        return gains
