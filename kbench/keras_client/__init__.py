@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any
 
 from kbench.engine.core.errors import see_through
+from kbench.engine.jit.service import prefetch
 from kbench.engine.runtime.environment import env
 
 NAMES = ("kbench", "kbench.backend")  # as KERAS_BACKEND may call us
@@ -78,8 +79,10 @@ def install() -> None:
 def begin(package: ModuleType) -> None:
     """Share the settings with keras.backend, and mend what Keras loaded before its backend.
 
-    Errors and tensors name the line of the user's model, not one of Keras.
+    Errors and tensors name the line of the user's model, not one of Keras. What runs kernels is made
+    ready while the model is built: where nothing is compiled yet, that takes a second.
     """
+    prefetch()
     share(package)
     see_through(os.path.dirname(package.__path__[0]))
     see_through(os.path.dirname(__file__))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -63,7 +64,9 @@ def test_time_is_charged_to_what_this_thread_has_missed() -> None:
     assert queue.take() is own
 
 
-def test_what_costs_most_without_its_kernel_is_compiled_first(monkeypatch: pytest.MonkeyPatch):
+def test_what_costs_most_without_its_kernel_is_compiled_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A function whose steps wait for kernels charges them by what NumPy took."""
     import numpy as np
 
@@ -72,6 +75,7 @@ def test_what_costs_most_without_its_kernel_is_compiled_first(monkeypatch: pytes
 
     own = jit_service.Service()
     monkeypatch.setenv("KBENCH_JIT", "auto")
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(own, "_start_thread", lambda: None)
     own.queue.put(_job("before"))  # somebody is behind already
     for module in ("kbench.engine.codegen.loop_kernel", "kbench.engine.execute.executable"):
