@@ -79,8 +79,8 @@ def install() -> None:
 def begin(package: ModuleType) -> None:
     """Share the settings with keras.backend, and mend what Keras loaded before its backend.
 
-    Errors and tensors name the line of the user's model, not one of Keras. What runs kernels is made
-    ready while the model is built: where nothing is compiled yet, that takes a second.
+    Errors and tensors name the line of the user's model, not one of Keras. What runs kernels is
+    made ready while the model is built: where nothing is compiled yet, that takes a second.
     """
     prefetch()
     share(package)
