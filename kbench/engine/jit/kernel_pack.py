@@ -157,6 +157,11 @@ def installed() -> Pack | str:
         return f"that of kbench-kernels cannot be used: {error}"
 
 
+def is_usable() -> bool:
+    """Whether there is one for this processor."""
+    return isinstance(installed(), Pack)
+
+
 def describe() -> str:
     """What is installed, or why nothing is."""
     pack = installed()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import kbench
 from kbench.engine.core import errors
 from kbench.engine.jit.service import prefetch
+from kbench.engine.kernels.idle_warmup import IdleWarmup
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import protocol, summary
@@ -105,6 +106,9 @@ def load_ipython_extension(shell: Shell) -> None:
     # Not pre_execute and post_execute: ipykernel's comms trigger those for every message, too.
     shell.events.register("pre_run_cell", lambda _info: channel.inspector.cell_started())
     shell.events.register("post_run_cell", lambda _result: channel.inspector.cell_ended())
+    warmup = IdleWarmup()
+    shell.events.register("pre_run_cell", lambda _info: warmup.pause())
+    shell.events.register("post_run_cell", lambda _result: warmup.resume())
     kernel: Kernel | None = getattr(shell, "kernel", None)
     if kernel is not None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
@@ -115,6 +119,7 @@ def load_ipython_extension(shell: Shell) -> None:
     if kernel is not None and not faulthandler.is_enabled():
         faulthandler.enable(all_threads=False)  # a crash in native code then tells its place
     prefetch()  # has the driver of kernels ready
+    warmup.resume()
 
 
 def _escape_surrogates(session: WireSession) -> None:
