@@ -1,0 +1,90 @@
+"""Shorter ways through Numba: the machine code is that of its own way, and it is there for all."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+BEGIN = """
+import hashlib
+import numpy as np
+from kbench.engine.jit import linker, numba_backend
+
+own_found = numba_backend._found
+
+
+def found(path):
+    if path in {missing!r}:
+        raise AttributeError(path)
+    return own_found(path)
+
+
+numba_backend._found = found
+take = (lambda: []) if {own} else numba_backend.take_shortcuts
+numba_backend.take_shortcuts = lambda: print(take())
+numba_backend.compile_objects_only()
+"""
+KERNELS = """
+from numba.extending import overload
+from kbench.engine.intrinsics.toolkit import field, load_float32, store_float32
+from kbench.engine.jit.numba_backend import exact_kernel, range_kernel
+
+def product_and_sum(a, b, c):
+    raise NotImplementedError
+
+@overload(product_and_sum)
+def compiled(a, b, c):
+    return lambda a, b, c: a * b + c
+
+def body(params, start, stop):
+    x, y = field(params, 0), field(params, 1)
+    for i in range(min((start, stop, 7)), max((stop, 3))):
+        a = load_float32(x, i)
+        b = np.float32(2) * a + np.float32(i) - np.float32(1.5)
+        if a < b and i != 3:
+            b = product_and_sum(a, b, a) + a / np.float32(3)
+        store_float32(y, i, abs(b))
+
+for kernel in (exact_kernel, range_kernel, exact_kernel, range_kernel):
+    made = kernel(body)
+    print(hashlib.sha256(linker.link([made.object], [made.symbol]).code).hexdigest())
+"""
+
+
+def compiled(own: bool = False, missing: tuple[str, ...] = ()) -> list[str]:
+    """What shortcuts were refused, and hashes of the code of four kernels."""
+    begin = BEGIN.format(own=own, missing=missing)
+    done = subprocess.run(
+        [sys.executable, "-c", begin + KERNELS], capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def plain() -> list[str]:
+    return compiled(own=True)
+
+
+def test_the_code_is_the_same_as_without_them(plain: list[str]) -> None:
+    assert compiled() == plain
+
+
+def test_products_and_sums_are_rounded_as_each_kernel_says(plain: list[str]) -> None:
+    exact, contracted, exact_again, contracted_again = plain[1:]
+    assert (exact, contracted) == (exact_again, contracted_again)
+    assert exact != contracted
+
+
+@pytest.mark.parametrize(
+    ("missing", "name"),
+    [
+        ("numba.core.ir", "list_variables"),
+        ("numba.core.typing.templates:_OverloadFunctionTemplate", "remember_calls"),
+    ],
+)
+def test_numbas_own_way_remains_where_a_name_is_missing(
+    plain: list[str], missing: str, name: str
+) -> None:
+    assert compiled(missing=(missing,)) == [f"['{name}']", *plain[1:]]
