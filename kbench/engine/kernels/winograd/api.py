@@ -43,8 +43,12 @@ ITEM_COLUMNS = 256
 """Columns of an item's tiles that still stay in the second cache."""
 MIN_PLACES = 512
 """Output places that make up for the transform of the kernel; large kernels need more."""
-MAX_PARTS = 8
+MIN_PARTS, MAX_PARTS = 4, 8
 """Parts with sums of their own in the gradient to the kernel."""
+PART_TILES = 32
+"""Tiles of a part, where there are more than `MIN_PARTS`: with fewer, its sums take longer to
+clear, write and join than the products. So many are added up at once, too, as each time all sums
+are read and written; longer chains of float32 would err more."""
 ITEM_WEIGHTS = 1024
 """Channels times filters of one item of the transforms of kernels."""
 MIN_DIRECT_PRODUCTS = 3.8
@@ -304,13 +308,13 @@ def _planned(
 
 def _shared(
     tiles: Tiles, loops: Loops, out: Ints, x: Ints, taps: int, before: Ints, apart: Ints,
-    groups: Ints = (1, 1),
+    groups: Ints = (1, 1), together: int = 0,
 ) -> tuple[dict[str, int], tuple[int, ...], int]:  # fmt: skip
     """What both kernels know, the sizes of a strip and of the planes of both sides, and the work
-    of a row of tiles."""
+    of a row of tiles. So many of these rows are `together`, by default those of an item."""
     channels, filters = x[4], out[4] * math.prod(groups)
     tile_rows, tile_columns = _tiles_of(out, (1, apart[1] * groups[0], apart[2] * groups[1]))
-    together = max(1, ITEM_TILES // tile_columns)
+    together = together or max(1, ITEM_TILES // tile_columns)
     count = together * tile_columns
     # Odd steps from row to row and plane to plane, or all 36 would share their places in a cache.
     value_bytes, sum_bytes = 4 * taps * channels + 64, 4 * filters + 64
@@ -387,11 +391,14 @@ def _planned_weights(loops: Loops, name: str, taps: int, count: int, step: int) 
 def _planned_sums(
     tiles: Tiles, loops: Loops, g: Ints, x: Ints, taps: int, before: Ints, apart: Ints
 ) -> tuple[int, Plan]:
-    values, areas, work = _shared(tiles, loops, g, x, taps, before, apart)
-    lines = values["images"] * values["tile_rows"]
-    parts = min(MAX_PARTS, -(-lines // values["together"]))
+    tile_rows, tile_columns = _tiles_of(g, (1, *apart[1:]))
+    lines = g[0] * g[1] * math.prod(apart[1:]) * tile_rows
+    parts = min(MAX_PARTS, max(MIN_PARTS, lines * tile_columns // PART_TILES), lines)
     each = -(-lines // parts)
     parts = -(-lines // each)
+    most = max(1, PART_TILES // tile_columns)
+    together = -(-each // -(-each // most))  # all about as many
+    values, areas, work = _shared(tiles, loops, g, x, taps, before, apart, (1, 1), together)
     areas = (max(areas[0], 16 * 4 * values["tile_columns"] * g[4]), *areas[1:3], 64)
     _, values_at, sums_at, table_at, _ = starts(areas)
     values |= {

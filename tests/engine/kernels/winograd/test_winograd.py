@@ -68,6 +68,8 @@ SIZES = [
     ((30, 12), (28, 12), (0, 2), 2, 17, 16),  # borders that differ at the two ends
     ((8, 8), (8, 8), (1, 1), 9, 24, 16),
     ((22, 28), (20, 20), (-1, -4), 2, 16, 16),  # a part of the image
+    ((8, 8), (8, 8), (1, 1), 33, 24, 17),  # few tiles for each part of the gradient's sums
+    ((9, 130), (9, 130), (1, 1), 1, 16, 16),  # a row has more tiles than are added up at once
 ]
 
 
