@@ -203,7 +203,10 @@ class Executable:
         if policy is not None and policy.is_over:
             policy = None
         if quiet:
+            held = service.queue.hold() if service.queue.jobs else None
             self._run_plain(runners, registers, self._buffers(late))
+            if held:
+                service.queue.restore(held)
         elif policy is None and not recorded and self._is_pure:
             quietly(self._run_plain, runners, registers, self._buffers(late))
         else:

@@ -87,6 +87,16 @@ class CompileQueue:
         missed: set[Job] = self._here.__dict__.setdefault("missed", set())
         missed.add(job)
 
+    def hold(self) -> set[Job]:
+        """What this thread has missed so far, put aside while a step runs steps of its own: until
+        `restore` these are charged for what they miss by themselves."""
+        held: set[Job] = self._here.__dict__.pop("missed", set())
+        return held
+
+    def restore(self, held: set[Job]) -> None:
+        """Go on with what was put aside."""
+        self._here.missed = held
+
     def charge(self, begun: float) -> float:
         """Charge the time since then to the kernels that this thread has missed meanwhile, which
         are needed together; gives the time now."""

@@ -120,8 +120,12 @@ def _compilers() -> str:
         spec = importlib.util.find_spec(package)  # looks for it, does not import it
         version = Path(spec.origin).with_name("_version.py") if spec and spec.origin else None
         found.append(version.read_text(encoding="utf-8") if version else "none")
-    settings = sorted(setting for setting in os.environ.items() if setting[0].startswith("NUMBA_"))
-    return _digest(repr((found, settings)))
+    return _digest(repr((found, numba_settings())))
+
+
+def numba_settings() -> list[tuple[str, str]]:
+    """What the environment tells Numba, which makes other code of it."""
+    return sorted(setting for setting in os.environ.items() if setting[0].startswith("NUMBA_"))
 
 
 def content_key(text: str) -> str:

@@ -14,7 +14,6 @@ import functools
 import hashlib
 import importlib.util
 import json
-import os
 import platform
 import zlib
 from collections.abc import Iterable, Mapping
@@ -142,7 +141,7 @@ def open_pack(path: Path) -> Pack:
 def installed() -> Pack | str:
     """The pack for this processor, or why there is none."""
     own = level()
-    if any(name.startswith("NUMBA_CPU_") for name in os.environ):
+    if any(name.startswith("NUMBA_CPU_") for name, _ in disk_cache.numba_settings()):
         return "not looked for, as NUMBA_CPU_NAME or NUMBA_CPU_FEATURES names another processor"
     if own is None:
         return "none is made for processors like this one"

@@ -17,8 +17,8 @@ from kbench.engine.jit import kernel_file
 from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import service
-from kbench.engine.kernels.conv.api import find_tiles
-from kbench.engine.kernels.conv.launch import PACK, PRODUCTS_PER_ELEMENT, Tiles, plan
+from kbench.engine.kernels.conv.api import find_panel_tiles
+from kbench.engine.kernels.conv.launch import PACK, PRODUCTS_PER_ELEMENT, PanelTiles, plan
 from kbench.engine.runtime import config, threads
 from kbench.engine.runtime.pacer import Pacer
 from kbench.engine.runtime.workspace import Workspace
@@ -38,7 +38,7 @@ _NOTHING = np.zeros(2, np.int64)
 class Kernel:
     """A compiled step. `run` is safe from any thread."""
 
-    def __init__(self, program: Recurrence, job: Job, tiles: Tiles | None) -> None:
+    def __init__(self, program: Recurrence, job: Job, tiles: PanelTiles | None) -> None:
         self.program = program
         self._job, self._tiles = job, tiles
         self._cost = _cost(program)
@@ -194,7 +194,7 @@ def request(program: Recurrence) -> Kernel | None:
     kernel = _kernels.get(program)
     if kernel is not None:
         return kernel
-    tiles = find_tiles(program.dtype) if program.dtype else None
+    tiles = find_panel_tiles(program.dtype) if program.dtype else None
     job = service.find(program.name, lambda: source(program))
     if job is None or (program.dtype and tiles is None):
         return None

@@ -64,6 +64,22 @@ def test_time_is_charged_to_what_this_thread_has_missed() -> None:
     assert queue.take() is own
 
 
+def test_a_loop_is_charged_for_all_its_steps() -> None:
+    """What a loop misses is worth more than what each of its steps does."""
+    queue, loop, step = CompileQueue(), _job("loop"), _job("step")
+    for job in (step, loop):
+        queue.put(job)
+    begun = time.perf_counter() - 3
+    queue.miss(loop)
+    for _ in range(2):
+        held = queue.hold()
+        queue.miss(step)
+        queue.charge(time.perf_counter() - 1)
+        queue.restore(held)
+    queue.charge(begun)
+    assert queue.take() is loop
+
+
 def test_what_costs_most_without_its_kernel_is_compiled_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -84,7 +100,8 @@ def test_what_costs_most_without_its_kernel_is_compiled_first(
     dear, cheap = K.exp(K.sin(x) * 1.25e-3), x * 1.75e-3 + 2.5
     long, short = np.ones((4000, 400), "float32"), np.ones((300, 400), "float32")
     K.function([x], [cheap])([short])
-    K.function([x], [dear])([long])
+    for _ in range(4):
+        K.function([x], [dear])([long])
     asked = [job for job in own.queue.jobs if job.name.startswith("fused")]
     assert len(asked) == 2
     assert own.queue.take().name == DRIVER

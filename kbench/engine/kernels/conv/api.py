@@ -24,6 +24,7 @@ from kbench.engine.kernels.conv.launch import (
     PACK,
     REDUCE,
     TILES,
+    PanelTiles,
     Tiles,
     Way,
     copied,
@@ -95,24 +96,32 @@ def _pack_text(dtype: str) -> str:
     )
 
 
+def _panel_sources(dtype: str) -> Sources:
+    return {"conv_tiles": lambda: tile_text(dtype), "conv_pack": lambda: _pack_text(dtype)}
+
+
+def _panel_tiles(dtype: str, jobs: dict[str, Job]) -> PanelTiles:
+    module = jobs["conv_tiles"].loaded
+    wide, narrow = int(module.wide.address), int(module.narrow.address)
+    return PanelTiles(dtype, module.LANES, module.ROWS, wide, narrow, jobs["conv_pack"])
+
+
 def _sources(dtype: str) -> Sources:
     size = np.dtype(dtype).itemsize
     return {
-        "conv_tiles": lambda: tile_text(dtype),
+        **_panel_sources(dtype),
         "conv_gather": lambda: kernel_file.specialized(GATHER, SIZE=size),
-        "conv_pack": lambda: _pack_text(dtype),
         "conv_reduce": lambda: kernel_file.specialized(REDUCE, SIZE=size),
     }
 
 
 def _tiles(dtype: str, jobs: dict[str, Job]) -> Tiles:
-    module = jobs["conv_tiles"].loaded
-    return Tiles(
-        dtype, module.LANES, module.ROWS, int(module.wide.address), int(module.narrow.address),
-        jobs["conv_pack"], jobs["conv_gather"], jobs["conv_reduce"],
-    )  # fmt: skip
+    panels = vars(_panel_tiles(dtype, jobs))
+    return Tiles(**panels, gather=jobs["conv_gather"], reduce=jobs["conv_reduce"])
 
 
+find_panel_tiles = Family(_panel_sources, _panel_tiles).find
+"""The tiles of float32 or float64 without what convolutions need, or None while not ready."""
 find_tiles = Family(_sources, _tiles).find
 """The tiles of float32 or float64, or None while they are not ready."""
 

@@ -38,8 +38,8 @@ SECONDS = {"float32": 1.5e-9, "float64": 3e-9}
 
 
 @dataclass(frozen=True, eq=False)
-class Tiles:
-    """The compiled tiles of a dtype and the kernels around them."""
+class PanelTiles:
+    """The compiled tiles of a dtype, and the kernel that packs matrices for them."""
 
     dtype: str
     lanes: int
@@ -47,13 +47,19 @@ class Tiles:
     wide: int
     narrow: int
     pack: Job
-    gather: Job
-    reduce: Job
 
     @property
     def size(self) -> int:
         """Bytes of an element."""
         return 4 if self.dtype == "float32" else 8
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles(PanelTiles):
+    """The same, with the kernels of convolutions around them."""
+
+    gather: Job
+    reduce: Job
 
 
 @dataclass(frozen=True, eq=False)
