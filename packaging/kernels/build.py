@@ -75,7 +75,7 @@ def _begin(folder: str) -> None:
 
 
 def _compile(name: str, text: str) -> tuple[str, str]:
-    from kbench.engine.jit import build
+    from kbench.engine.jit.compiling import build
 
     return text, build.build(name, text)
 

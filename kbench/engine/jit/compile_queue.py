@@ -13,7 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kbench.engine.jit import compiler_process, loader
+from kbench.engine.jit import loader
+from kbench.engine.jit.compiling import compiler_process
 from kbench.engine.runtime.pacer import Pacer
 
 DRIVER = "driver"

@@ -40,7 +40,7 @@ _HEADER_BYTES = len(_FORMAT) + _DIGEST_BYTES
 _PROBE_BYTES = 1 << 16  # of a file that is written to see whether the disk takes any
 _IMPORTED = "from kbench.engine."
 _ENGINE = Path(__file__).resolve().parents[1]
-_ALWAYS = frozenset({"jit/numba_backend", "jit/linker"})
+_ALWAYS = frozenset({"jit/numba_backend", "jit/compiling/linker"})
 
 _lock = fork_safety.lock()
 _folders: dict[Path, Path] = {}

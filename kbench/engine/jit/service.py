@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.engine.core import fork_safety
-from kbench.engine.jit import compiler_process, disk_cache, kernel_pack, loader, thread_pool
+from kbench.engine.jit import disk_cache, kernel_pack, loader, thread_pool
 from kbench.engine.jit.compile_queue import DRIVER, CompileQueue, Compiler, Job
+from kbench.engine.jit.compiling import compiler_process
 from kbench.engine.runtime import config, threads
 
 THREAD_NAME = "kbench-compile"

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once
 
-from kbench.engine.jit import disk_cache, linker, loader
+from kbench.engine.jit import disk_cache, loader
+from kbench.engine.jit.compiling import linker
 from tests.engine.jit.test_service import COUNTS, HERE, run_script
 from tests.engine.runtime.test_paths import MADE
 

@@ -24,8 +24,9 @@ __all__ = ["compiled_at_once"]
 
 from kbench.engine.codegen.loop_kernel import request
 from kbench.engine.codegen.loop_program import Input, loop_nest, loop_value
-from kbench.engine.jit import compiler_process, disk_cache
+from kbench.engine.jit import disk_cache
 from kbench.engine.jit import service as jit_service
+from kbench.engine.jit.compiling import compiler_process
 from kbench.engine.jit.service import stats
 from kbench.engine.kernels import registry
 from kbench.engine.kernels.reduce import argreduce
@@ -454,13 +455,13 @@ def test_what_may_not_be_made_urgent_is_compiled_anew(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="parents of POSIX")
 @pytest.mark.parametrize(
-    "without", ["", "import kbench.engine.jit.worker as w; w._PARENT_DEATH_SIGNAL = -1"]
+    "without", ["", "import kbench.engine.jit.compiling.worker as w; w._PARENT_DEATH_SIGNAL = -1"]
 )
 def test_a_compiler_ends_with_a_parent_that_is_killed(without):
     """Also where a child of the parent keeps the other end of its input open, for hours."""
     program = """
 import os, signal, subprocess, sys, time
-from kbench.engine.jit import compiler_process as compiler
+from kbench.engine.jit.compiling import compiler_process as compiler
 
 if sys.argv[1]:  # without the signal of Linux
     compiler._START = sys.argv[1] + "; " + compiler._START

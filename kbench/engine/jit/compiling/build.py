@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import types
 
-from kbench.engine.jit import disk_cache, linker, loader
+from kbench.engine.jit import disk_cache, loader
+from kbench.engine.jit.compiling import linker
 from kbench.engine.jit.numba_backend import Entry
 
 

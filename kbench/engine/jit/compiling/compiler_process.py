@@ -21,7 +21,7 @@ _START = (
     "import os, sys; parent = int(sys.argv[1]); sys.path[:] = sys.argv[2:]; "
     "os.environ['OPENBLAS_NUM_THREADS'] = '1'; "
     "answers = os.dup(1); os.dup2(2, 1); "  # what a library prints does not get among the answers
-    "from kbench.engine.jit.worker import serve; serve(answers, parent)"
+    "from kbench.engine.jit.compiling.worker import serve; serve(answers, parent)"
 )
 
 
@@ -162,7 +162,7 @@ class InProcessCompiler:
     def compile(self, name: str, text: str, folder: Path) -> str:
         """As a `CompilerProcess` does it."""
         try:
-            from kbench.engine.jit import build
+            from kbench.engine.jit.compiling import build
         except Exception as error:
             raise NoCompilerError(f"{type(error).__name__}: {error}") from error
         try:

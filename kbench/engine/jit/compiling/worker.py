@@ -60,7 +60,8 @@ def serve(descriptor: int, parent: int) -> None:
         answers.flush()
 
     try:
-        from kbench.engine.jit import build, disk_cache, numba_backend
+        from kbench.engine.jit import disk_cache, numba_backend
+        from kbench.engine.jit.compiling import build
 
         numba_backend.use_whole_vectors()
         numba_backend.compile_objects_only()
