@@ -173,7 +173,7 @@ class Driver:
             return
         block = fast_call.address(params)
         with threads.parallel_lock:
-            count = min(threads.count(), stop - start)
+            count = min(threads.free(), stop - start)
             if count > 1:
                 self._pool.run(address, block, start, stop, count)
                 return

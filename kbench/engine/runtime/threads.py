@@ -47,6 +47,12 @@ def count() -> int:
     return asked or default_threads()
 
 
+def free() -> int:
+    """Those of them that compilers of ours leave: each has a core of its own, or it would take many
+    times as long, and the threads would wait for the one beside it."""
+    return max(1, count() - compilers)
+
+
 def count_compilers(change: int) -> None:
     """Tell of one more compiler at work, or of one less. The caller sees to it that one counts."""
     global compilers
