@@ -115,6 +115,8 @@ class CompileQueue:
         gains = dict.fromkeys(self.jobs, 0.0)
         for together, seconds in self._missed.copy().items():
             left = lengths.keys() & together
+            if not left:
+                self._missed.pop(together, None)
             for job in left:
                 gains[job] = max(gains[job], seconds / sum(map(lengths.__getitem__, left)))
         return gains

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib.util
 import json
 import platform
+import site
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -137,6 +137,13 @@ def open_pack(path: Path) -> Pack:
 # ------------------------------------------------------------------ the one that is installed
 
 
+def folders() -> list[Path]:
+    """Where packages are installed. A folder that is only in the way of imports, as that of a
+    program is, does not count: machine code is run without a look."""
+    own = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    return [Path(folder) / PACKAGE for folder in [*site.getsitepackages(), *own]]
+
+
 @functools.cache
 def installed() -> Pack | str:
     """The pack for this processor, or why there is none."""
@@ -145,11 +152,11 @@ def installed() -> Pack | str:
         return "not looked for, as NUMBA_CPU_NAME or NUMBA_CPU_FEATURES names another processor"
     if own is None:
         return "none is made for processors like this one"
-    spec = importlib.util.find_spec(PACKAGE)
-    if spec is None or not spec.origin:
+    folder = next((folder for folder in folders() if folder.is_dir()), None)
+    if folder is None:
         return "kbench-kernels is not installed"
     try:
-        return open_pack(Path(spec.origin).parent / f"{own}{SUFFIX}")
+        return open_pack(folder / f"{own}{SUFFIX}")
     except FileNotFoundError:
         return f"kbench-kernels has nothing for {own}"
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -35,7 +35,7 @@ class IdleWarmup:
     def resume(self) -> None:
         """Nothing runs from now on."""
         self._running.clear()
-        if self._thread is None and config.jit_mode() == "auto" and not _is_compiled():
+        if self._thread is None and config.jit_mode() == "auto":
             self._thread = threading.Thread(target=self._work, name="kbench-idle", daemon=True)
             self._thread.start()
 
@@ -48,10 +48,14 @@ class IdleWarmup:
         self._stopped.set()
 
     def _work(self) -> None:
-        left = registry.catalogue()
-        while left and self._wait_until_idle() and config.jit_mode() == "auto":
+        left: list[tuple[str, str, str]] | None = None
+        while left != [] and self._wait_until_idle() and config.jit_mode() == "auto":
+            if (
+                left is None
+            ):  # looked at now, as it takes a while, and a session is to start at once
+                left = [] if _is_compiled() else registry.catalogue()
             left = self._compile(left)
-        if not left and not self._stopped.is_set():
+        if left == [] and not self._stopped.is_set():
             _note_compiled()
 
     def _wait_until_idle(self) -> bool:

@@ -84,6 +84,13 @@ def test_a_damaged_kernel_is_not_run(tmp_path: Path) -> None:
     assert pack.read("second") is None
 
 
+def test_a_folder_that_is_only_imported_from_has_no_pack() -> None:
+    """As the folder that a program lies in: whoever unpacks an archive runs no machine code of it."""
+    searched = {str(folder.parent) for folder in kernel_pack.folders()}
+    assert searched
+    assert "" not in searched and os.getcwd() not in searched and str(ROOT) not in searched
+
+
 @pytest.mark.parametrize("changed", ["file", "folder"])
 def test_a_pack_that_others_can_write_is_not_believed(tmp_path: Path, changed: str) -> None:
     path = _written(tmp_path)
@@ -105,9 +112,8 @@ def test_what_is_installed_is_told(
     held: str | None, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     package = tmp_path / kernel_pack.PACKAGE
-    package.mkdir(mode=0o755)
     if held is not None:
-        (package / "__init__.py").touch()
+        package.mkdir(mode=0o755)
     if held in ("damaged", "whole"):
         path = _written(package)
         if held == "damaged":
@@ -115,7 +121,7 @@ def test_what_is_installed_is_told(
     monkeypatch.setattr(kernel_pack, "level", lambda: "x86-64-v3")
     for name in ("NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(kernel_pack, "folders", lambda: [package])
     kernel_pack.installed.cache_clear()
     assert kernel_pack.describe().startswith(told)
     kernel_pack.installed.cache_clear()
@@ -125,13 +131,14 @@ def test_what_is_installed_is_told(
 
 SCRIPT = """
 import os
-import sys
+from pathlib import Path
 import numpy as np
 from kbench import backend as K
 from kbench.engine.jit import disk_cache, kernel_pack
 from kbench.engine.jit.service import service
 
 kernel_pack.level = lambda: "x86-64-v3"
+kernel_pack.folders = lambda: [Path(os.environ["PACKAGE"])]
 x = K.placeholder((None, 500))
 data = np.linspace(0, 3, 400000, dtype="float32").reshape(800, 500)
 value = K.function([x], [K.exp(x) * 0.625 + 1.75])([data])[0]
@@ -150,13 +157,18 @@ def _builder() -> Any:
     return module
 
 
-def _run(script: str, cache: Path, packages: Path, **more: str) -> str:
+def _run(script: str, cache: Path, package: Path, **more: str) -> str:
     names = [name for name in os.environ if not name.startswith("NUMBA_CPU_")]
     environment = {name: os.environ[name] for name in names}
-    path = os.pathsep.join([str(packages), str(ROOT)])
     done = subprocess.run(
         [sys.executable, "-c", script],
-        env={**environment, "PYTHONPATH": path, "KBENCH_CACHE_DIR": str(cache), **more},
+        env={
+            **environment,
+            "PYTHONPATH": str(ROOT),
+            "KBENCH_CACHE_DIR": str(cache),
+            "PACKAGE": str(package),
+            **more,
+        },
         capture_output=True,
         text=True,
         timeout=300,
@@ -169,12 +181,10 @@ def _run(script: str, cache: Path, packages: Path, **more: str) -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="images run on Linux")
 def test_a_process_that_finds_a_pack_compiles_nothing(tmp_path: Path) -> None:
     """Kernels are compiled for another level, packed, and run by a process with an empty cache."""
-    packages = tmp_path / "packages"
-    package = packages / kernel_pack.PACKAGE
-    package.mkdir(parents=True)
-    (package / "__init__.py").touch()
+    package = tmp_path / kernel_pack.PACKAGE
+    package.mkdir()
     asked = "import os; os.environ['KBENCH_JIT'] = 'wait'\n" + SCRIPT
-    assert _run(asked, tmp_path / "one", packages) == "0 2 0"  # what runs kernels, and a kernel
+    assert _run(asked, tmp_path / "one", package) == "0 2 0"  # what runs kernels, and a kernel
     sources = tmp_path / "one" / "kernels"
     builder = _builder()
     name, features = builder.TARGETS["x86-64-v3"]
@@ -185,9 +195,9 @@ def test_a_process_that_finds_a_pack_compiles_nothing(tmp_path: Path) -> None:
         f"build.compile_level('x86-64-v3', Path({str(sources)!r}))"
     )
     target = {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": ",".join(features)}
-    told = _run(script, tmp_path / "unused", packages, **target)
+    told = _run(script, tmp_path / "unused", package, **target)
     assert told.startswith("x86-64-v3.kernels: 2 kernels")
-    assert _run(SCRIPT, tmp_path / "two", packages, KBENCH_JIT="auto") == "2 0 0"
+    assert _run(SCRIPT, tmp_path / "two", package, KBENCH_JIT="auto") == "2 0 0"
     assert not list((tmp_path / "two" / "kernels").glob("*.kernel"))
-    other = _run(SCRIPT, tmp_path / "three", packages, KBENCH_JIT="auto", **target)
+    other = _run(SCRIPT, tmp_path / "three", package, KBENCH_JIT="auto", **target)
     assert other.startswith("0 0")  # who compiles for another processor wants no pack
