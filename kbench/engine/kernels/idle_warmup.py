@@ -48,15 +48,14 @@ class IdleWarmup:
         self._stopped.set()
 
     def _work(self) -> None:
-        left: list[tuple[str, str, str]] | None = None
-        while left != [] and self._wait_until_idle() and config.jit_mode() == "auto":
-            if (
-                left is None
-            ):  # looked at now, as it takes a while, and a session is to start at once
-                left = [] if _is_compiled() else registry.catalogue()
+        if not self._wait_until_idle() or _is_compiled():  # seen late: a session starts at once
+            return
+        left = registry.catalogue()
+        while left:
             left = self._compile(left)
-        if left == [] and not self._stopped.is_set():
-            _note_compiled()
+            if config.jit_mode() != "auto" or (left and not self._wait_until_idle()):
+                return
+        _note_compiled()
 
     def _wait_until_idle(self) -> bool:
         """Wait until nothing has run for the time that is set; False when it is to stop."""

@@ -85,7 +85,7 @@ def test_a_damaged_kernel_is_not_run(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_only_imported_from_has_no_pack() -> None:
-    """As the folder that a program lies in: whoever unpacks an archive runs no machine code of it."""
+    """As the folder of a program: whoever unpacks an archive runs no machine code of it."""
     searched = {str(folder.parent) for folder in kernel_pack.folders()}
     assert searched
     assert "" not in searched and os.getcwd() not in searched and str(ROOT) not in searched
