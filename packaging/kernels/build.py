@@ -47,9 +47,9 @@ def collect() -> None:
     sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "examples" / "keras")]
     import numpy as np
 
-    for name in importlib.import_module("cold").MODELS:
-        model, inputs, targets = importlib.import_module("cold").build(name)
-        _train(name, model, inputs, targets)
+    cold = importlib.import_module("cold")
+    for name in cold.MODELS:
+        _train(name, *cold.build(name))
     steps = importlib.import_module("keras_steps")
     for name, batch in steps.STEPS.items():
         numbers = np.random.default_rng(steps.SEED)
