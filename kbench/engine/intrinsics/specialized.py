@@ -57,12 +57,22 @@ pair: Any
 """Two normal numbers of two uniform ones."""
 within: Any
 """A normal number within two deviations of a uniform one."""
+formula: Any
+"""Decorator of a function that is valid for numbers and for arrays."""
+select: Any
+"""One of two values, by a condition."""
+square_root: Any
+bits_of: Any
+"""The bits of a number, as an integer."""
+of_bits: Any
 
 # ------------------------------------------------------------------ dtypes
 
 element: Any
 value: Any
 """What elements are computed in: float32 for float16, else their own."""
+integer: Any
+"""The signed integer of as many bits as a number has."""
 total_value: Any
 """What totals are kept in."""
 word: Any

@@ -26,19 +26,6 @@ KINDS = {  # the dtypes that each kind of number has
     "integers": ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"),
 }
 FORMS = {"normal": "pair", "truncated": "within"}
-NEEDED = """\
-from kbench.engine.intrinsics.primitives import (
-    bits_of_f32,
-    bits_of_f64,
-    f32_of_bits,
-    f64_of_bits,
-    select,
-    square_root,
-)
-
-
-@exact_inline"""
-"""What a text of `normal` needs to be part of a kernel."""
 WORD_SECONDS = 2e-9
 """Seconds for a word: a guess."""
 
@@ -47,7 +34,7 @@ def source(kind: str, dtype: str) -> str:
     """The module that defines `run(params, first run, end run)`; see `find` for its fields."""
     forms = {name: name for name in FORMS.values()}
     if kind in FORMS:
-        forms[FORMS[kind]] = NEEDED + normal.form(FORMS[kind], dtype)
+        forms[FORMS[kind]] = normal.source(FORMS[kind], dtype)
     return kernel_file.specialized(
         "kernels/random/sources/fill",
         **forms,
