@@ -26,8 +26,6 @@ from kbench.engine.runtime import paths
 PACKAGE = "kbench_kernels"
 SUFFIX = ".kernels"
 MAX_PACK_BYTES = 1 << 28
-MAX_CODE_BYTES = 1 << 26
-"""Bytes of a kernel's code, at most."""
 
 _FORMAT = b"kbench kernel pack 1\n"
 _DIGEST_BYTES = hashlib.sha256().digest_size

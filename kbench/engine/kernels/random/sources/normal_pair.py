@@ -17,19 +17,8 @@ from kbench.engine.intrinsics.specialized import (
 
 
 @formula
-def logarithm(w):
-    """The natural logarithm of a number that is neither 0 nor subnormal."""
-    bits = bits_of(w)
-    # w = 2^e (1 + t) with 1 + t from sqrt(1/2), whose bits are `root`, to below sqrt(2).
-    if DTYPE == "float32":
-        root = integer(0x3F3504F3)
-        fraction = integer(23)
-    else:
-        root = integer(0x3FE6A09E667F3BCD)
-        fraction = integer(52)
-    exponent = integer(integer(bits - root) >> fraction)
-    t = of_bits(integer(bits - integer(exponent << fraction))) - value(1)
-    e = value(exponent)
+def logarithm_beside_one(t, e):
+    """log(2^e (1 + t)) for t from sqrt(1/2) - 1 to sqrt(2) - 1."""
     if DTYPE == "float32":
         # log(1 + t) = t - z / 2 + t z P(t) with z = t t
         log = t * value(0.06746587037787882)
@@ -82,6 +71,22 @@ def logarithm(w):
         log += t
         log += e * value(6.93147180369123816490e-01)
     return log
+
+
+@formula
+def logarithm(w):
+    """The natural logarithm of a number that is neither 0 nor subnormal."""
+    bits = bits_of(w)
+    # w = 2^e (1 + t) with 1 + t from sqrt(1/2), whose bits are `root`, to below sqrt(2).
+    if DTYPE == "float32":
+        root = integer(0x3F3504F3)
+        fraction = integer(23)
+    else:
+        root = integer(0x3FE6A09E667F3BCD)
+        fraction = integer(52)
+    exponent = integer(integer(bits - root) >> fraction)
+    t = of_bits(integer(bits - integer(exponent << fraction))) - value(1)
+    return logarithm_beside_one(t, value(exponent))
 
 
 @formula
