@@ -15,6 +15,7 @@ processes that keep freed memory.
     kbench bench --memory           of the training steps
     kbench bench --forms            what each form of an operation pays
     kbench bench --cold             models of Keras in processes that begin with nothing
+    kbench bench --inference        models of Keras, beside ONNX Runtime and OpenVINO
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ from first import measure_first
 from forms import FORMS, forms_table, measure_forms
 from forms import page as forms_page
 from fresh import FRESH, measure_fresh
+from inference.command import run_inference
+from inference.runners import PEERS as FOR_INFERENCE
 from libraries import MODULES
 from measuring import SEED, measure
 from memory import measure_memory
@@ -74,7 +77,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     )
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parser.add_argument("--only", default="", help="names that contain one of these, by commas")
-    parser.add_argument("--peers", default=",".join(PEERS), help="libraries to compare with")
+    parser.add_argument("--peers", help=f"libraries to compare with, else {','.join(PEERS)}")
     parser.add_argument(
         "--against", metavar="FOLDER", help="another tree of kbench, instead of other libraries"
     )
@@ -86,6 +89,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="of training, instead of the table")
     parser.add_argument("--forms", action="store_true", help="what forms pay, instead of the table")
     parser.add_argument("--cold", action="store_true", help="from nothing, instead of the table")
+    parser.add_argument("--inference", action="store_true", help="models, instead of the table")
     parser.add_argument("--steps", type=int, default=300, help="of each model, with --cold")
     parser.add_argument("--peer-python", default=sys.executable, help="Python that has the peers")
     parser.add_argument("--lock", metavar="FILE", help="held during a workload: take turns by it")
@@ -96,6 +100,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     usual = QUICK if options.quick else {**USUAL, "rounds": 1} if options.cold else USUAL
     options.rounds = usual["rounds"] if options.rounds is None else options.rounds
     options.seconds = usual["seconds"] if options.seconds is None else options.seconds
+    if options.peers is None:
+        options.peers = ",".join(FOR_INFERENCE if options.inference else PEERS)
     if options.against is not None:
         if not Path(options.against, "kbench", "__init__.py").is_file():
             parser.error(f"--against takes a folder that holds a folder kbench: {options.against}")
@@ -340,6 +346,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _forms(options)
     if options.cold:
         return _cold(options)
+    if options.inference:
+        return run_inference(options, _peers(options), Turns(options.lock), _cpu_name())
     chosen = _chosen(WORKLOADS, options.only)
     if options.quick:
         chosen = [name for name in chosen if not WORKLOADS[name].long]

@@ -101,7 +101,7 @@ def measure(
     for process in able:
         if "error" not in rows[process.name]:
             checked = _checked(process, one, references, "last")
-            rows[process.name].update({**_spread(times[process.name]), **checked})
+            rows[process.name].update({**spread(times[process.name]), **checked})
     for process in taking:
         process.ask("forget")
     return rows
@@ -131,7 +131,8 @@ def _rounds(
     return times
 
 
-def _spread(times: list[float]) -> dict[str, Any]:
+def spread(times: list[float]) -> dict[str, Any]:
+    """Median, middle half and best of calls."""
     if len(times) < 2:
         return {"error": "no times"}
     low, _, high = quantiles(times, n=4)

@@ -32,10 +32,16 @@ class Process:
     """One contestant; `label` is its name in the table."""
 
     def __init__(
-        self, python: str, name: str, threads: int, environment: dict[str, str], label: str = ""
+        self,
+        python: str,
+        name: str,
+        threads: int,
+        environment: dict[str, str],
+        label: str = "",
+        worker: Path | None = None,
     ) -> None:
         self.name = label or name
-        self._command = [python, str(WORKER), name, str(threads)]
+        self._command = [python, str(worker or WORKER), name, str(threads)]
         clean = {key: value for key, value in os.environ.items() if key not in _DROPPED}
         self._environment = {**clean, "OMP_NUM_THREADS": str(threads), **environment}
         self._process: subprocess.Popen[str] | None = None

@@ -23,18 +23,24 @@ class Worker:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
         import numpy as np
-        from forms import WITHOUT, leave_out
-        from libraries import LIBRARIES
 
         self.np = np
         start = time.perf_counter()
-        self.library = LIBRARIES[name](threads)
-        leave_out(os.environ.get(WITHOUT, ""))
+        self.library = self.load(name, threads)
         self.import_seconds = time.perf_counter() - start
         self.threads = threads
         self.call: Any = None
         self.value: Any = None
         self.batch = 1
+
+    def load(self, name: str, threads: int) -> Any:
+        """The library, by its name, without the forms that it is to do without."""
+        from forms import WITHOUT, leave_out
+        from libraries import LIBRARIES
+
+        library = LIBRARIES[name](threads)
+        leave_out(os.environ.get(WITHOUT, ""))
+        return library
 
     def forget(self) -> dict[str, Any]:
         """Let the last workload's arrays go."""
@@ -145,10 +151,11 @@ class Worker:
         return {"rate": 2 * source.nbytes / best}
 
 
-def main() -> None:
+def main(make: type[Worker] = Worker) -> None:
+    """Answer requests until there are no more."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    worker = Worker(sys.argv[1], int(sys.argv[2]))
+    worker = make(sys.argv[1], int(sys.argv[2]))
     hello = {"version": worker.library.version, "import": worker.import_seconds}
     print(json.dumps(hello), file=answers, flush=True)
     for line in sys.stdin:

@@ -1,0 +1,81 @@
+"""What `kbench bench --inference` does with its options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from .cases import CASES, MODELS
+from .measure import Contest, built
+from .report import inference_tables, line, page
+
+
+def chosen(only: str) -> list[str]:
+    """The cases whose name contains one of these words, separated by commas."""
+    words = [one for one in only.split(",") if one] or [""]
+    return [name for name in CASES if any(word in name for word in words)]
+
+
+def run_inference(
+    options: argparse.Namespace,
+    peers: list[str],
+    turns: AbstractContextManager[Any],
+    cpu: str,
+) -> int:
+    """Measure, print the tables, write the files; 1 when a library fails, 2 without a case."""
+    names = chosen(options.only)
+    if options.list or not names:
+        print("\n".join(f"{name:<16}{CASES[name].note}" for name in names or CASES))
+        return 0 if names else 2
+    report: dict[str, Any] = {
+        "cpu": cpu,
+        "threads": options.threads[-1],
+        "python": platform.python_version(),
+        "when": time.strftime("%Y-%m-%d"),
+        "rows": {},
+    }
+    with tempfile.TemporaryDirectory() as home:
+        contest = Contest(["kbench", *peers], options.peer_python, options.threads[-1], home)
+        report["versions"] = contest.versions
+        for model in MODELS:
+            own = [name for name in names if CASES[name].model == model]
+            if own:
+                _measured(model, own, contest, options, turns, report)
+    text = inference_tables(report)
+    print(text)
+    if options.json:
+        Path(options.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if options.markdown:
+        file = Path(options.markdown)
+        file.write_text(page(text, file) + "\n", encoding="utf-8")
+    return int(any("error" in row for rows in report["rows"].values() for row in rows.values()))
+
+
+def _measured(
+    model: str,
+    names: list[str],
+    contest: Contest,
+    options: argparse.Namespace,
+    turns: AbstractContextManager[Any],
+    report: dict[str, Any],
+) -> None:
+    """The cases of one model, which is built once."""
+    with tempfile.TemporaryDirectory() as folder:
+        with turns:
+            wrong = built(model, folder, folder)
+        for name in names:
+            if wrong:
+                report["rows"][name] = {one: {"error": wrong} for one in contest.names}
+            else:
+                with turns:
+                    report["rows"][name] = contest.measure(
+                        CASES[name], folder, options.rounds, options.seconds
+                    )
+            print(line(name, report["rows"][name]), file=sys.stderr, flush=True)
