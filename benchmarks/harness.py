@@ -16,6 +16,7 @@ processes that keep freed memory.
     kbench bench --forms            what each form of an operation pays
     kbench bench --cold             models of Keras in processes that begin with nothing
     kbench bench --inference        models of Keras, beside ONNX Runtime and OpenVINO
+    kbench bench --scaling          what more cores would give, from what one and two threads take
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ from measuring import SEED, measure
 from memory import measure_memory
 from process import KEPT as KEEPING
 from process import Process
+from scaling import add_options, run_scaling
 from tables import first_line, line, markdown
 from workloads import WORKLOADS, Workload
 
@@ -89,6 +91,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="of training, instead of the table")
     parser.add_argument("--forms", action="store_true", help="what forms pay, instead of the table")
     parser.add_argument("--cold", action="store_true", help="from nothing, instead of the table")
+    add_options(parser)
     parser.add_argument("--inference", action="store_true", help="models, instead of the table")
     parser.add_argument("--steps", type=int, default=300, help="of each model, with --cold")
     parser.add_argument("--peer-python", default=sys.executable, help="Python that has the peers")
@@ -348,6 +351,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _cold(options)
     if options.inference:
         return run_inference(options, _peers(options), Turns(options.lock), _cpu_name())
+    if options.scaling:
+        return run_scaling(options, Turns(options.lock), _cpu_name())
     chosen = _chosen(WORKLOADS, options.only)
     if options.quick:
         chosen = [name for name in chosen if not WORKLOADS[name].long]

@@ -24,7 +24,8 @@ values were compared with those of float64. The ratio is kbench's median time to
 other library: below 1, kbench is faster. "Kept" is the same where the others keep freed memory
 instead of giving it back to the system, which kbench does by itself; it matters for results over
 32 MiB.
-`kbench bench` repeats this on your machine; figures of another machine are no promise for it."""
+`kbench bench` repeats this on your machine; figures of another machine are no promise for it.
+[scaling.md](scaling.md) tells what more cores would give."""
 
 
 def page(report: dict[str, Any]) -> str:

@@ -74,6 +74,33 @@ class Worker:
             self._save(self.value() if one.mode == "train" else first, result)
         return {"first": seconds, "system": system}
 
+    def prepare_model(self, name: str) -> dict[str, Any]:
+        """Build a model of Keras, whose call is a step on one batch."""
+        from cold import build
+
+        self.forget()
+        model, inputs, targets = build(name)
+        self.call = lambda: model.train_on_batch(inputs, targets)
+        self.call()
+        return {}
+
+    def take_apart(self, threads: int, seconds: float) -> dict[str, Any]:
+        """The launches of the call, as the engine cuts them for so many threads."""
+        from launches import take_apart
+
+        return take_apart(self.call, threads, seconds)
+
+    def machine_rates(self) -> dict[str, Any]:
+        """What this machine gives to launches on one and on two threads."""
+        from machine_rates import rates, waking
+
+        return {"rates": rates((1, 2)), "waking": waking()}
+
+    def limit(self, threads: int) -> dict[str, Any]:
+        """Let kbench use so many threads, on any of the cores."""
+        self.library.K.set_num_threads(threads)
+        return {}
+
     def _losses(self, reset: Any) -> list[Any]:
         reset()
         return [self.library.array(self.call()) for _ in range(_STEPS)]
