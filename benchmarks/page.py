@@ -25,7 +25,8 @@ other library: below 1, kbench is faster. "Kept" is the same where the others ke
 instead of giving it back to the system, which kbench does by itself; it matters for results over
 32 MiB.
 `kbench bench` repeats this on your machine; figures of another machine are no promise for it.
-[scaling.md](scaling.md) tells what more cores would give."""
+[scaling.md](scaling.md) tells what more cores would give. [inference.md](inference.md)
+has models of Keras beside ONNX Runtime and OpenVINO."""
 
 
 def page(report: dict[str, Any]) -> str:

@@ -1,8 +1,9 @@
 """Write a model to a folder: Keras' file, graphs of ONNX, inputs, and what is to come out.
 
-    KERAS_BACKEND=kbench python benchmarks/inference/build.py mobilenet FOLDER
+    KERAS_BACKEND=kbench python benchmarks/inference/build.py mobilenet FOLDER openvino
 
-What is to come out is computed in float64 by NumPy, from the same weights.
+Without another library there are no graphs, and no need for the library onnx. What is to come out
+is computed in float64 by NumPy, from the same weights.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def healthy(result: np.ndarray) -> bool:
     return apart > 100 * TOLERANCE * largest
 
 
-def main(name: str, folder: str) -> None:
+def main(name: str, folder: str, *peers: str) -> None:
     """Build, write, compute."""
     from keras import backend as K
 
@@ -48,7 +49,7 @@ def main(name: str, folder: str) -> None:
     most = batches(name)[-1]
     samples, model = inputs(name, most), build(name)
     model.save(files(folder, most)["keras"], include_optimizer=False)
-    for batch in batches(name):
+    for batch in batches(name) if peers else ():
         place = files(folder, batch)
         write(export(model, batch), place["onnx"])
         np.save(place["fed"], fed(name, samples[:batch]))

@@ -40,10 +40,10 @@ def _surroundings(home: str, **more: str) -> dict[str, str]:
     return {**own, "PYTHONWARNINGS": "ignore", **more}
 
 
-def built(model: str, folder: str, home: str) -> str | None:
-    """Write a model to the folder; what went wrong, or None."""
+def built(model: str, folder: str, home: str, peers: list[str]) -> str | None:
+    """Write a model to the folder, for kbench and its peers; what went wrong, or None."""
     done = subprocess.run(
-        [sys.executable, str(FOLDER / "build.py"), model, folder],
+        [sys.executable, str(FOLDER / "build.py"), model, folder, *peers],
         capture_output=True,
         text=True,
         timeout=BUILDING,

@@ -59,10 +59,12 @@ def _ratio_cells(found: dict[str, dict[str, Any]]) -> list[str]:
 def inference_tables(report: dict[str, Any]) -> str:
     """What ran where, the times, the first results, the memory."""
     rows, versions = report["rows"], report["versions"]
-    names = list(versions)
+    names = list(dict.fromkeys(name for found in rows.values() for name in found))
     where = (
         f"{report['cpu']}, {report['threads']} threads, Python {report['python']}, "
-        f"{report['when']}; " + ", ".join(f"{name} {versions[name]}" for name in names) + "."
+        f"{report['when']}; "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
+        + "."
     )
     notes = [[f"`{name}`", CASES[name].note, str(CASES[name].batch)] for name in rows]
     times = _lines(rows, names, _time, _ratio_cells)
