@@ -18,6 +18,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import json
+import os
 import platform
 import sys
 import tempfile
@@ -264,7 +265,8 @@ def page(report: dict[str, Any], bandwidth: float = BANDWIDTH) -> str:
     return "\n\n".join(
         [
             f"{report['cpu']}, Python {report['python']}, {report['when']}, {report['rounds']} "
-            f"rounds. {machine_text(report)}",
+            f"rounds, load {report['load_before']:.1f} before and {report['load_after']:.1f} "
+            f"after. {machine_text(report)}",
             check_table(report["rows"], machine),
             f"The median error of the predictions is {failed:.0%}; above {MAX_MEDIAN_ERROR:.0%} "
             "they are not believed.",
@@ -311,6 +313,7 @@ def run_scaling(options: Any, turns: AbstractContextManager[None], cpu: str) -> 
     report: dict[str, Any] = {
         "cpu": cpu, "python": platform.python_version(), "when": time.strftime("%Y-%m-%d"),
         "rounds": options.rounds, "cores": options.cores, "rows": {},
+        "load_before": os.getloadavg()[0],
     }  # fmt: skip
     with tempfile.TemporaryDirectory() as home:
         with turns:
@@ -322,6 +325,7 @@ def run_scaling(options: Any, turns: AbstractContextManager[None], cpu: str) -> 
             report["rows"][name] = row
             print(check_table({name: row}, machine_of(report)).splitlines()[-1], flush=True)
         processes.close()
+    report["load_after"] = os.getloadavg()[0]
     text = page(report, options.bandwidth)
     print("\n" + text)
     for file, content in ((options.json, json.dumps(report)), (options.markdown, text)):

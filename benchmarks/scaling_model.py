@@ -187,14 +187,7 @@ def call_of(cuts: Mapping[int, Mapping[str, Any]], seconds: float) -> Call:
     are the same for several numbers have been measured as often, and get the median.
     """
     made = {threads: [Part(**row) for row in found["parts"]] for threads, found in cuts.items()}
-    times: dict[object, list[float]] = {}
-    for parts in made.values():
-        for one in parts:
-            times.setdefault(_same(one), []).append(one.seconds)
-    pooled = {
-        threads: [replace(one, seconds=median(times[_same(one)])) for one in parts]
-        for threads, parts in made.items()
-    }
+    pooled = _pooled(made)
     python = median(found["python"] for found in cuts.values())
     scale = seconds / (python + sum(one.seconds for one in pooled[1] if _is_work(one)))
     scaled = {
@@ -204,9 +197,34 @@ def call_of(cuts: Mapping[int, Mapping[str, Any]], seconds: float) -> Call:
     return Call(seconds, python * scale, float(cuts[1]["held"]), scaled)
 
 
-def _same(part: Part) -> object:
+def _pooled(cuts: Mapping[int, Sequence[Part]]) -> dict[int, list[Part]]:
+    """The parts, those that do the same work in several cuts with the median of their times."""
+    times: dict[object, list[float]] = {}
+    sums = {threads: _sums(parts) for threads, parts in cuts.items()}
+    for found in sums.values():
+        for key, (count, seconds) in found.items():
+            times.setdefault((key, count), []).append(seconds)
+
+    def pooled(one: Part, own: Mapping[object, tuple[int, float]]) -> Part:
+        count, seconds = own[_work_of(one)]
+        typical = median(times[_work_of(one), count])
+        return replace(one, seconds=one.seconds * typical / seconds) if seconds else one
+
+    return {threads: [pooled(one, sums[threads]) for one in cuts[threads]] for threads in cuts}
+
+
+def _sums(parts: Sequence[Part]) -> dict[object, tuple[int, float]]:
+    """Launches and seconds of the parts by their work, whether threads slept before them or not."""
+    found: dict[object, tuple[int, float]] = {}
+    for one in parts:
+        count, seconds = found.get(_work_of(one), (0, 0.0))
+        found[_work_of(one)] = count + one.count, seconds + one.seconds
+    return found
+
+
+def _work_of(part: Part) -> object:
     """What parts have in common that do the same work."""
-    return part.label, part.kernel, part.count, part.threads, part.units
+    return part.label, part.kernel, part.threads, part.units
 
 
 def error(predicted: float, measured: float) -> float:

@@ -101,6 +101,21 @@ def test_waking_costs_more_the_more_threads_sleep():
     assert predict(_call(asleep), 16, machine).cause == "waking"
 
 
+def test_the_same_work_in_several_cuts_has_the_median_of_its_times():
+    """Two launches of one kind stay two, also where threads sleep before one of them."""
+    from scaling_model import call_of
+
+    def cut(first, second, other):
+        parts = [_part(first), {**_part(second), "idle": True}, _part(other, kernel="other")]
+        return {"parts": parts, "held": MEGABYTE, "python": 0.0}
+
+    cuts = {1: cut(2e-3, 4e-3, 1e-3), 2: cut(3e-3, 6e-3, 2e-3), 4: cut(9e-3, 18e-3, 3e-3)}
+    call = call_of(cuts, 11e-3)
+    for threads in cuts:
+        times = [one.seconds for one in call.cuts[threads]]
+        assert times == pytest.approx([3e-3, 6e-3, 2e-3])
+
+
 def test_rates_lie_between_those_that_were_measured():
     from scaling_model import interpolated
 
@@ -114,7 +129,8 @@ def _report(measured):
     waking = dict.fromkeys(("signal_awake", "signal_asleep", "late_awake", "late_asleep"), 0.0)
     return {
         "cpu": "a processor", "python": "3.11", "when": "2026-11-25", "rounds": 3,
-        "cores": (2, 16), "machine_rates": {"rates": rates, "waking": waking},
+        "load_before": 0.5, "load_after": 2.0, "cores": (2, 16),
+        "machine_rates": {"rates": rates, "waking": waking},
         "rows": {
             "some.work": {
                 "times": {"1": [1e-3] * 4, "2": [measured] * 4}, "cuts": {"1": cut, "16": cut},
@@ -131,7 +147,7 @@ def test_a_model_that_fails_on_two_threads_is_not_believed(measured, believed):
     assert is_believed(report) is believed
     text = page(report)
     assert f"{5e-4 / measured - 1:+.0%}" in text
-    assert "| `some.work` | 2.0 | 16.0 |" in text
+    assert "| `some.work` | 2.0 | 16.0 |" in text and "load 0.5 before and 2.0 after" in text
     broken = {**report, "rows": {**report["rows"], "other": {"error": "no such thing"}}}
     assert not is_believed(broken) and "!! no such thing" in page(broken)
 
