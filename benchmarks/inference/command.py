@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 import tempfile
@@ -39,6 +40,7 @@ def run_inference(
         "threads": options.threads[-1],
         "python": platform.python_version(),
         "when": time.strftime("%Y-%m-%d"),
+        "load_before": os.getloadavg(),
         "rows": {},
     }
     with tempfile.TemporaryDirectory() as home:
@@ -48,6 +50,7 @@ def run_inference(
             own = [name for name in names if CASES[name].model == model]
             if own:
                 _measured(model, own, contest, options, turns, report)
+    report["load_after"] = os.getloadavg()
     text = inference_tables(report)
     print(text)
     if options.json:

@@ -23,6 +23,11 @@ def ratio(rows: dict[str, dict[str, Any]]) -> tuple[str, float] | None:
     return best, right["kbench"] / others[best]
 
 
+def _load(report: dict[str, Any]) -> str:
+    """How busy the machine was; what is measured adds to it."""
+    return f"load {report['load_before'][0]:.1f} before and {report['load_after'][0]:.1f} after"
+
+
 def _wrong(row: dict[str, Any]) -> str:
     return f"!! {row['error']}".replace("|", "/").replace("\n", " ")
 
@@ -62,7 +67,7 @@ def inference_tables(report: dict[str, Any]) -> str:
     names = list(dict.fromkeys(name for found in rows.values() for name in found))
     where = (
         f"{report['cpu']}, {report['threads']} threads, Python {report['python']}, "
-        f"{report['when']}; "
+        f"{report['when']}, {_load(report)}; "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
         + "."
     )

@@ -254,6 +254,8 @@ REPORT = {
     "threads": 2,
     "python": "3.11",
     "when": "today",
+    "load_before": (0.25, 1, 1),
+    "load_after": (1.5, 1, 1),
     "versions": {"kbench": "1", "onnxruntime": "2", "openvino": "3"},
     "rows": {
         "lstm.32": {
@@ -270,7 +272,8 @@ def test_the_tables_tell_times_first_results_and_memory(keras):
     from inference.report import inference_tables, line, ratio
 
     text = inference_tables(REPORT)
-    assert "a cpu, 2 threads, Python 3.11, today; kbench 1, onnxruntime 2, openvino 3." in text
+    assert "a cpu, 2 threads, Python 3.11, today, load 0.2 before and 1.5 after;" in text
+    assert "; kbench 1, onnxruntime 2, openvino 3." in text
     assert (
         "| `lstm.32` | 3 ms (2.7 ms to 3.3 ms) | 2 ms (1.8 ms to 2.2 ms) | !! off by 1/2 |" in text
     )
