@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from types import FrameType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import NamedTuple, TypeAlias
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
@@ -74,6 +74,8 @@ class Place(NamedTuple):
 
 Call: TypeAlias = "tuple[Place | None, str | None]"
 """A line of the user's code, and the K function that it calls."""
+CallSite: TypeAlias = "tuple[CodeType | None, int, CodeType | None]"
+"""The user's code, how far it had come, and the code of the engine that it called."""
 
 
 @dataclass(frozen=True)
@@ -123,30 +125,45 @@ def is_users(filename: str) -> bool:
     return not filename.startswith(_libraries + _INTERNAL)
 
 
-def user_call(depth: int = 1) -> Call:
-    """The innermost line that the user wrote, and the K function called there or on its behalf."""
+def call_site(depth: int = 1) -> CallSite:
+    """Where the innermost line that the user wrote is being run, for `located`: every node has
+    one, and few are asked for it."""
     frame: FrameType | None = sys._getframe(depth)
-    code, owner = None, _ENGINES
+    entry, owner = None, _ENGINES
     while frame is not None:
         here = frame.f_code
         owner = _whose.get(here.co_filename, -1)
+        if owner == _USERS:
+            return here, frame.f_lasti, entry
         if owner < 0:
             owner = _owner_of(here.co_filename)
         if owner != _ENGINES:
             break
-        code, frame = here, frame.f_back
+        entry, frame = here, frame.f_back
     if frame is None:
-        return None, None
+        return None, 0, None
     line: FrameType | None = frame
     while owner != _USERS and line is not None:
         line = line.f_back
         owner = _USERS if line is None else _owner_of(line.f_code.co_filename)
     place = line or frame
-    return (
-        # As Place(...) would make it, in half of the time: every node has one.
-        tuple.__new__(Place, (place.f_code.co_filename, place.f_lineno)),
-        None if code is None or code.co_name in _WRAPPERS else code.co_name,
-    )
+    return place.f_code, place.f_lasti, entry
+
+
+def located(site: CallSite) -> Call:
+    """The user's line of a call, and the K function called there or on its behalf."""
+    code, offset, entry = site
+    called = None if entry is None or entry.co_name in _WRAPPERS else entry.co_name
+    if code is None:
+        return None, called
+    parts = code.co_lines()
+    line = next((line for start, end, line in parts if start <= offset < end), None)
+    return Place(code.co_filename, code.co_firstlineno if line is None else line), called
+
+
+def user_call(depth: int = 1) -> Call:
+    """The innermost line that the user wrote, and the K function called there or on its behalf."""
+    return located(call_site(depth + 1))
 
 
 _ENGINES, _LIBRARY, _USERS = range(3)
@@ -227,10 +244,8 @@ def role_of(value: object) -> str | None:
 def _given(frame: FrameType) -> Iterator[tuple[str, object]]:
     code, variables = frame.f_code, frame.f_locals
     if code.co_name == "method" and "name" in variables:  # an operator of Tensor
-        others = [variables["other"]] if "other" in variables else []
-        values = [variables.get("self"), *others, *variables.get("arguments", ())]
-        if variables["name"].startswith("__") and code.co_varnames[1:2] == ("other",):
-            values.reverse()
+        around = [variables.get(key) for key in ("left", "self", "right") if key in variables]
+        values = [*around, *variables.get("arguments", ())]
         yield from zip("xyz", values, strict=False)
         return
     declared = variables.get("public") or variables.get("function")

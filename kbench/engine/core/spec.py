@@ -10,6 +10,7 @@ import builtins
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -81,6 +82,7 @@ class Spec:
     dtype: str
     value: tuple[int | None, ...] | None = None
     sparse: bool = False
+    elements: ClassVar[int | None] = None  # how many, once they are counted
 
     def __init__(
         self,
@@ -109,8 +111,30 @@ class Spec:
         """True when every entry is known, so that the tensor is a constant."""
         return self.value is not None and None not in self.value
 
+    def count_elements(self) -> int:
+        """The number of elements, `MAX_INDEX` when a size is unknown; it stays in `elements`."""
+        count = known_size(self.shape)
+        elements = MAX_INDEX if count is None else count
+        _set(self, "elements", elements)
+        return elements
+
     def with_dtype(self, dtype: str) -> Spec:
         return Spec(self.shape, dtype)
+
+
+_dense: dict[tuple[Shape, str], Spec] = {}
+_MAX_SPECS = 4096
+"""Specs that are kept for the next node of that shape: some hundred bytes each."""
+
+
+def dense(shape: Shape, dtype: str) -> Spec:
+    """The Spec of a dense tensor of unknown entries: as a rule, the same object every time."""
+    spec = _dense.get((shape, dtype))
+    if spec is None:
+        if len(_dense) >= _MAX_SPECS:
+            _dense.clear()
+        spec = _dense[shape, dtype] = Spec(shape, dtype)
+    return spec
 
 
 @dataclass(frozen=True)

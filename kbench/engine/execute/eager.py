@@ -7,7 +7,7 @@ is typed at a prompt runs once, on a few numbers.
 from __future__ import annotations
 
 import functools
-import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from kbench.engine.core.spec import DTYPES
 from kbench.engine.graph import scope
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.declare import BARE
+from kbench.engine.graph.expr.numpy_form import ArrayFunction
 from kbench.engine.graph.op import Op
-from kbench.engine.graph.tensor import Last, Tensor
+from kbench.engine.graph.tensor import Tensor, last_seen
 from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.variables import Variable, store_lock
 from kbench.engine.runtime import config, profile, read_only
@@ -36,13 +37,16 @@ def direct_value(root: Tensor) -> np.ndarray | None:
         return None
     try:
         with store_lock:  # no update of variables in between
-            value = quietly(_Walk().value, root, 0) if root.inputs else _stored_value(root)
+            if root.inputs:
+                value = quietly(_value, root, {}, config.min_elements(MAX_ELEMENTS), 0)
+            else:
+                value = _held_value(root)
     except Exception:
         return None
     if root.op.kind == "view":
         value = value.copy()
     if not read_only.is_active():
-        root.last = Last(value.shape, value if value.size <= 16 else None)
+        root.last = last_seen((value.shape, value if value.size <= 16 else None))
     return value
 
 
@@ -50,62 +54,86 @@ class _NeedsPlan(Exception):
     """What is asked for is more than one walk over a few nodes."""
 
 
-class _Walk:
-    """One evaluation: the values found so far, by node."""
-
-    __slots__ = ("found", "max_elements")
-
-    def __init__(self) -> None:
-        self.max_elements = config.min_elements(MAX_ELEMENTS)
-        self.found: dict[int, np.ndarray] = {}
-
-    def value(self, node: Tensor, depth: int) -> np.ndarray:
-        """The value of a node that has inputs and was not found yet."""
-        spec, op, found = node.spec, node.op, self.found
-        shape = spec.shape
-        if (
-            spec.sparse
-            or node.generation != scope._generation
-            or depth + len(found) >= MAX_NODES
-            or node.controls
-            or not _is_plain(op)
-            or None in shape
-            or math.prod(shape) >= self.max_elements  # type: ignore[arg-type]
-        ):
-            raise _NeedsPlan
-        arrays = []
-        for operand in node.inputs:
+def _value(node: Tensor, found: dict[int, np.ndarray], limit: int, depth: int) -> np.ndarray:
+    """The value of a node that is not among those `found`, by their ids; it is noted there."""
+    spec = node.spec
+    elements = spec.elements
+    if elements is None:
+        elements = spec.count_elements()
+    if (
+        elements >= limit
+        or spec.sparse
+        or node.generation != scope._generation
+        or depth + len(found) >= MAX_NODES
+        or node.controls
+    ):
+        raise _NeedsPlan
+    run = _form(node.op)
+    arrays = []
+    for operand in node.inputs:
+        if type(operand) is Constant:
+            array = operand.attrs["value"]
+        elif type(operand) is Variable:
+            array = operand._array
+        else:
             array = found.get(id(operand))
             if array is None:
-                array = self.value(operand, depth + 1) if operand.inputs else _stored_value(operand)
-            arrays.append(array)
-        value = found[id(node)] = _computed(node, arrays)
-        return value
+                array = _value(operand, found, limit, depth + 1)
+        arrays.append(array)
+    value = found[id(node)] = run(node, arrays)
+    return value
 
 
-def _stored_value(node: Tensor) -> np.ndarray:
+def _held_value(node: Tensor) -> np.ndarray:
     """What a variable or a constant holds."""
     if not node.spec.sparse:
         if isinstance(node, Constant):
-            return node.attrs["value"]  # type: ignore[no-any-return]
+            return node.value
         if isinstance(node, Variable):
             return node._array
     raise _NeedsPlan
 
 
+Form = Callable[[Tensor, list[np.ndarray]], np.ndarray]
+"""Computes a node from the values of its operands."""
+
+
 @functools.cache
-def _is_plain(op: Op) -> bool:
-    """Whether an operation is its NumPy form alone."""
-    return op.pure and op.kind not in _PLANNED_KINDS and op.role is not Role.BRANCH
+def _form(op: Op) -> Form:
+    """How nodes of an operation are computed."""
+    if not op.pure or op.kind in _PLANNED_KINDS or op.role is Role.BRANCH:
+        return _refused
+    if op.sparse:
+        return _computed_if_dense
+    bare = BARE.get(op.numpy)
+    return _computed if bare is None else _filling(bare)
+
+
+def _refused(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:
+    raise _NeedsPlan
 
 
 def _computed(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:
-    run, dtype, attrs = node.op.numpy, node.spec.dtype, node.attrs
-    bare = None if attrs else BARE.get(run)
-    # A comparison gives bool, whatever it compares; else the operands have the result's dtype.
-    halves = dtype == "float16" or (dtype == "bool" and arrays[0].dtype == np.float16)
-    if bare is None or halves:
-        return np.asarray(run(None, *arrays, **attrs))
-    out = np.empty(node.spec.shape, _NUMPY_DTYPES[dtype])  # type: ignore[type-var]
-    bare(out, *arrays)
-    return out
+    return np.asarray(node.op.numpy(None, *arrays, **node.attrs))
+
+
+def _computed_if_dense(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:
+    if any(operand.spec.sparse for operand in node.inputs):
+        raise _NeedsPlan
+    return _computed(node, arrays)
+
+
+def _filling(bare: ArrayFunction) -> Form:
+    """The form of an elementwise operation without what it adds for other arrays."""
+
+    def fill(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:
+        spec = node.spec
+        dtype = spec.dtype
+        # A comparison gives bool, whatever it compares; else the operands have the result's dtype.
+        if dtype == "float16" or (dtype == "bool" and node.inputs[0].spec.dtype == "float16"):
+            return _computed(node, arrays)
+        out = np.empty(spec.shape, _NUMPY_DTYPES[dtype])  # type: ignore[type-var]
+        bare(out, *arrays)
+        return out
+
+    return fill

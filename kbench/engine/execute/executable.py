@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import collections
+import math
 import time
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.csr import Held, csr_bytes, is_csr
 from kbench.engine.core.errors import KbenchError
 from kbench.engine.core.quiet import quietly
-from kbench.engine.execute.buffer_pool import owned, pool
+from kbench.engine.execute.buffer_pool import MIN_POOLED_BYTES, owned, pool
 from kbench.engine.execute.in_place_update import InPlaceUpdates, defer_updates
 from kbench.engine.execute.replay import MIN_CAPTURED_STEPS, ReplayPolicy
 from kbench.engine.execute.select import choose_steps
@@ -79,6 +81,7 @@ class Executable:
             (slot, values[slot].shape, np.dtype(values[slot].spec.dtype))
             for slot in self.layout.escaping
         ]
+        self._fresh = [(slot, _allocator(shape, dtype)) for slot, shape, dtype in self.escaping]
         self._feeds = [(i, slot) for i, slot in enumerate(feed_slots) if slot is not None]
         self._template: Registers = [value.constant for value in values]
         self._variables = [
@@ -91,9 +94,7 @@ class Executable:
         self.inputs = [slot for _, slot in self._feeds] + [slot for slot, _ in self._variables]
         self.runners = [self._runner(step) for step in self.steps]
         self._early_runners = self.runners[: len(self.runners) - late]
-        self._replay_policy = (
-            ReplayPolicy() if len(self._early_runners) >= MIN_CAPTURED_STEPS else None
-        )
+        self._replay_policy = self._policy(self.steps[: len(self._early_runners)])
         # What prints, or runs plans of its own, may ask for variables of the user's context.
         self._is_pure = all(value.op.pure and value.op.kind != "several" for value in values)
         self._views = self._copied_roots()
@@ -102,6 +103,13 @@ class Executable:
         self._check_memory()
         if self.layout.arena_bytes <= MAX_KEPT_ARENA_BYTES:
             self._kept = self._arena_buffers()
+
+    def _policy(self, steps: Sequence[Step]) -> ReplayPolicy | None:
+        """When these are replayed; None where too few of them have a kernel, now or ever."""
+        capturable = [
+            step for step in steps if step.prepare or self.values[step.slot].op.kernel is not None
+        ]
+        return ReplayPolicy() if len(capturable) >= MIN_CAPTURED_STEPS else None
 
     def _runner(self, step: Step) -> StepRunner:
         run = step.run
@@ -155,9 +163,9 @@ class Executable:
         ):
             self._keep_arena()
         buffers = self._kept.copy() if self._kept is not None else self._arena_buffers()
-        for slot, shape, dtype in self.escaping:
+        for slot, allocate in self._fresh:
             if slot not in late:
-                buffers[slot] = pool.take(shape, dtype)
+                buffers[slot] = allocate()
         return buffers
 
     def _keep_arena(self) -> None:
@@ -219,6 +227,8 @@ class Executable:
                     run(runners, registers, self._buffers(late))
         if in_place is not None:
             self._read = in_place.read(registers)
+        if not self._views and not own:
+            return [registers[root] for root in self.roots]
         return [
             owned(registers[root]) if index in self._views or root in own else registers[root]
             for index, root in enumerate(self.roots)
@@ -329,6 +339,12 @@ class Executable:
             _parts(step),
             value.origin.name,
         )
+
+
+def _allocator(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Callable[[], np.ndarray]:
+    """What gives the memory of a result: small ones are not the pool's."""
+    is_small = math.prod(shape) * dtype.itemsize < MIN_POOLED_BYTES
+    return partial(np.empty, shape, dtype) if is_small else partial(pool.take, shape, dtype)
 
 
 def _parts(step: Step) -> tuple[PartRecord, ...]:

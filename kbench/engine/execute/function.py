@@ -21,9 +21,9 @@ from kbench.engine.execute.plan import Plan, make_plan
 from kbench.engine.execute.steps.base import Signature
 from kbench.engine.graph import scope, tensor
 from kbench.engine.graph.convert import Constant, as_tensor, shared
-from kbench.engine.graph.tensor import FeedDict, Last, Operand, Tensor
+from kbench.engine.graph.tensor import FeedDict, Operand, Tensor, last_seen
 from kbench.engine.graph.traverse import walk
-from kbench.engine.graph.updates import Update, update
+from kbench.engine.graph.updates import Update, as_update, stores_of
 from kbench.engine.graph.variables import Variable, store_all, update_lock
 from kbench.engine.runtime import profile, read_only
 from kbench.engine.runtime.profile import RunRecord
@@ -52,7 +52,7 @@ class Function:
         _check_inputs(self.inputs)
         sparse = any(node.spec.sparse for node in inputs)  # which a dense array is made
         self._dtypes = None if sparse else [np.dtype(node.spec.dtype) for node in inputs]
-        self._stores = _stores(self.outputs, self.updates)
+        self._stores = stores_of(self.outputs, self.updates)
         roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
         stop = {id(node) for node in self.inputs}
         nodes = walk(roots, stop)
@@ -85,14 +85,13 @@ class Function:
     # -------------------------------------------------------------- calling
 
     def __call__(self, inputs: Sequence[object] = ()) -> list[Held]:
+        known = self._known(inputs)
+        if known is not None:
+            return self.run(list(inputs), known)  # type: ignore[arg-type]  # arrays, by `_known`
         if not isinstance(inputs, (list, tuple)):
             raise FeedError(
                 f"takes one list of values, got {type(inputs).__name__}", function=self.name
             )
-        if len(inputs) == len(self.inputs):
-            known = self._known(inputs)
-            if known is not None:
-                return self.run(list(inputs), known)
         given = listed(self.inputs, inputs)
         if len(given) > len(self.inputs):
             raise self._counted(given)
@@ -144,12 +143,17 @@ class Function:
 
     def _known(self, inputs: Sequence[object]) -> Executable | None:
         """The executable for arrays of the inputs' dtypes whose shapes were checked before."""
-        if self._dtypes is None:
+        dtypes = self._dtypes
+        if dtypes is None or not isinstance(inputs, (list, tuple)) or len(inputs) != len(dtypes):
             return None
-        for array, dtype in zip(inputs, self._dtypes, strict=True):
+        shapes = []
+        for place, dtype in enumerate(dtypes):
+            array = inputs[place]
             if type(array) is not np.ndarray or array.dtype != dtype:
                 return None
-        return self._executables.get(self.plan.signature(inputs))  # type: ignore[arg-type]
+            shapes.append(array.shape)
+        key = self.plan.signature(inputs) if self.plan.flags else tuple(shapes)
+        return self._executables.get(key)
 
     def run(self, arrays: list[np.ndarray], executable: Executable | None = None) -> list[Held]:
         """The call after its values were checked; `executable` is that for them, if known."""
@@ -159,23 +163,34 @@ class Function:
             )
         with self._lock:
             cancel.clear()
-            undo: list[tuple[Variable, Held]] = []
-            if self._stores and profile.update_started.listeners:
-                profile.update_started.emit((self, arrays))
-            try:
-                if self._before is not None:
-                    undo = [(store.target, store.target._array) for store in _early_stores(self)]
-                    self._before.run(arrays)
+            if self._stores or self._before is not None:
+                executable, results = self._storing(arrays, executable)
+            else:
                 executable = executable or self.bound(arrays)
                 results = executable.run(arrays)
-                if self._stores:
-                    executable.store(results)
-            except BaseException:
-                store_all(undo)
-                raise
             if executable.record is not None:
                 self.records = executable.record
             return self._finish(arrays, results)
+
+    def _storing(
+        self, arrays: list[np.ndarray], executable: Executable | None
+    ) -> tuple[Executable, list[Held]]:
+        """Run, and store what the call and those that it waits for store: all of it or nothing."""
+        undo: list[tuple[Variable, Held]] = []
+        if self._stores and profile.update_started.listeners:
+            profile.update_started.emit((self, arrays))
+        try:
+            if self._before is not None:
+                undo = [(store.target, store.target._array) for store in _early_stores(self)]
+                self._before.run(arrays)
+            executable = executable or self.bound(arrays)
+            results = executable.run(arrays)
+            if self._stores:
+                executable.store(results)
+        except BaseException:
+            store_all(undo)
+            raise
+        return executable, results
 
     def bound(self, arrays: Sequence[np.ndarray]) -> Executable:
         """The executable for the shapes of `arrays`, from the cache where it is."""
@@ -188,25 +203,29 @@ class Function:
         return executable
 
     def _finish(self, arrays: list[np.ndarray], results: list[Held]) -> list[Held]:
-        results = results[: len(self.outputs)]
+        outputs = self.outputs
+        if len(results) > len(outputs):
+            results = results[: len(outputs)]
         if read_only.is_active():
             return results
-        profile.calls.count += 1
-        profile.calls.name = self.name
-        for node, array in zip(self.inputs, arrays, strict=True):
-            node.last = Last(array.shape, None)
+        calls = profile.calls
+        calls.count += 1
+        calls.name = self.name
+        for place, node in enumerate(self.inputs):
+            node.last = last_seen((arrays[place].shape, None))
         if profile.inputs_fed.listeners and arrays:
             profile.inputs_fed.emit(list(zip(self.inputs, arrays, strict=True)))
-        for node, value in zip(self.outputs, results, strict=True):
+        for place, node in enumerate(outputs):
+            value = results[place]
             few = (type(value) is np.ndarray or not is_csr(value)) and value.size <= 16
-            node.last = Last(value.shape, value if few else None)
+            node.last = last_seen((value.shape, value if few else None))
         if profile.call_ended.listeners:
             profile.call_ended.emit((self, arrays, results))
         if not self._stores:
             return results
         return [
             value.copy() if node in self._stores else value
-            for node, value in zip(self.outputs, results, strict=True)
+            for node, value in zip(outputs, results, strict=True)
         ]
 
 
@@ -223,15 +242,6 @@ def _after_fork() -> None:
 fork_safety.in_child(_after_fork)
 
 # ------------------------------------------------------------------ graphs behind a function
-
-
-def _stores(outputs: Sequence[Tensor], updates: Sequence[Update]) -> list[Update]:
-    """Update ops whose effect the call has; of several for one variable the last one counts."""
-    wanted = [output for output in outputs if isinstance(output, Update)]
-    unique: dict[int, Update] = {}
-    for store in [*wanted, *updates]:
-        unique[id(store.target)] = store
-    return list(unique.values())
 
 
 def _check_inputs(inputs: Sequence[Tensor]) -> None:
@@ -275,18 +285,6 @@ def _early_stores(of: Function) -> list[Update]:
 
 
 # ------------------------------------------------------------------ the public functions
-
-
-def as_update(item: object) -> Update:
-    """An entry of `updates=`: an update op, or a pair (variable, new value)."""
-    if isinstance(item, Update):
-        return item
-    if isinstance(item, (list, tuple)) and len(item) == 2:
-        return update(item[0], item[1])
-    raise ArgumentError(
-        f"updates must be update ops or pairs (variable, new value), got {shown(item)}",
-        function="function",
-    )
 
 
 def _output(given: object, place: int) -> Tensor:

@@ -11,17 +11,18 @@ import numpy as np
 from kbench.engine.core.csr import is_csr, is_matrix
 from kbench.engine.core.errors import (
     ArgumentError,
-    Call,
+    CallSite,
     DtypeError,
     Place,
     ShapeError,
+    call_site,
     role_of,
     shown,
-    user_call,
 )
 from kbench.engine.core.spec import (
     MAX_KNOWN_ENTRIES,
     Spec,
+    dense,
     dtype_name,
     is_float,
     promote,
@@ -68,7 +69,8 @@ def runtime_value(array: np.ndarray) -> Spec:
 def constant_node(value: np.ndarray, name: str | None = None, place: Place | None = None) -> Tensor:
     """A constant that owns `value`; the caller hands over an array nobody else changes."""
     value.flags.writeable = False
-    spec = Spec(value.shape, value.dtype.name, known_value(value))
+    entries, dtype = known_value(value), value.dtype.name
+    spec = dense(value.shape, dtype) if entries is None else Spec(value.shape, dtype, entries)
     return Constant(CONSTANT, (), {"value": value}, spec, name, place)
 
 
@@ -118,7 +120,7 @@ def as_tensor(value: Operand, dtype: str | None = None, like: str | None = None)
     if isinstance(value, Tensor):
         return value
     if like is not None and dtype is None and type(value) in (float, int) and is_float(like):
-        return number(value, like, user_call(1))  # type: ignore[arg-type]  # by its type
+        return number(value, like, call_site(1))  # type: ignore[arg-type]  # by its type
     if isinstance(value, (list, tuple)) and any(isinstance(item, Tensor) for item in value):
         return _stacked(value)
     array = to_array(value)
@@ -138,21 +140,22 @@ def _stacked(values: Sequence[object]) -> Tensor:
         raise
 
 
-def number(value: float, dtype: str, call: Call) -> Tensor:
+def number(value: float, dtype: str, site: CallSite) -> Tensor:
     """A Python number beside a float tensor, of whose dtype it becomes.
 
     One stands in most lines of a program, so it gets its name only when somebody asks for it.
     """
-    node = Constant.__new__(Constant)
-    node.op, node.inputs, node.controls = CONSTANT, (), ()
+    node: Constant = _new(Constant)
+    node.op, node.inputs = CONSTANT, ()
     node.attrs = {"value": _held(value, dtype) if value else _array(value, dtype)}  # 0 has a sign
-    node.spec = _SCALARS.get(dtype) or Spec((), dtype)
-    node.place, node.called = call
-    node.generation, node.serial = scope._generation, next(serials)
+    node.spec = dense((), dtype)
+    node._site = site
+    node.generation = scope._generation
+    node.serial = next(serials)
     return node
 
 
-_SCALARS = {dtype: Spec((), dtype) for dtype in ("float32", "float64")}
+_new = object.__new__
 
 
 def _array(value: float, dtype: str) -> np.ndarray:

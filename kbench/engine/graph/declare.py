@@ -12,28 +12,41 @@ from typing import Any, ParamSpec, Protocol, cast
 
 import numpy as np
 
-from kbench.engine.core.errors import ArgumentError, DtypeError, KbenchError, user_call
+from kbench.engine.core.errors import ArgumentError, DtypeError, KbenchError
 from kbench.engine.core.spec import (
-    FLOATS,
     Spec,
     broadcast,
     check_axes,
     checked_flag,
+    dense,
     is_float,
     promote,
     reduced_shape,
 )
-from kbench.engine.core.types import Axes, Axis, Shape
+from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.apply import apply
-from kbench.engine.graph.convert import as_tensor, converted, known_value, number, tensors_of
+from kbench.engine.graph.convert import as_tensor, converted, known_value, tensors_of
 from kbench.engine.graph.expr.expression import Expr, name_leaf, parse
 from kbench.engine.graph.expr.numpy_form import ArrayFunction, bare_form, numpy_form
+from kbench.engine.graph.float_nodes import maker
 from kbench.engine.graph.op import Gradient, Op, register
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traits.batching import batched_along
 from kbench.engine.graph.traits.laws import Law
 from kbench.engine.graph.traits.roles import Role
 from kbench.engine.runtime import config
+
+
+def _elementwise_spec(op: Op, specs: tuple[Spec, ...], boolean: bool) -> Spec:
+    """What operands of one dtype broadcast to."""
+    shape = specs[0].shape
+    for spec in specs:
+        if spec.shape != shape and spec.shape:
+            shape = broadcast(*[operand.shape for operand in specs])
+            break
+    result = "bool" if boolean else specs[-1].dtype
+    value = _elementwise_value(op, specs) if result in ("int32", "int64") else None
+    return dense(shape, result) if value is None else Spec(shape, result, value)
 
 
 def _elementwise_value(op: Op, specs: tuple[Spec, ...]) -> tuple[int, ...] | None:
@@ -110,18 +123,12 @@ def elementwise(
         run = allocating(tree, names, boolean, check)
 
         def infer(*specs: Spec) -> Spec:
-            shape = specs[0].shape
-            for spec in specs:
-                if spec.shape != shape and spec.shape:
-                    shape = broadcast(*[operand.shape for operand in specs])
-                    break
-            result = "bool" if boolean else specs[-1].dtype
-            known = result in ("int32", "int64")
-            return Spec(shape, result, _elementwise_value(op, specs) if known else None)
+            return _elementwise_spec(op, specs, boolean)
 
         name, count = function.__name__.lstrip("_"), len(names)
         traits: dict[str, Any] = {"laws": laws, "checks": check is not None}
         op = register(Op(name, "elementwise", infer, run, gradient, tree, names=names, **traits))
+        make = None if dtype == "bool" else maker(op, boolean)
 
         @functools.wraps(function)
         def public(*operands: Operand, **keywords: Operand) -> Tensor:
@@ -134,55 +141,21 @@ def elementwise(
                 tensors = tensors_of(*operands)
                 _need_bool(op, tensors)
                 return apply(op, *tensors)
-            node = _float_node(op, operands, boolean)  # every rule but that leaves floats
-            if node is not None:
-                return node
+            if make is not None:  # every rule but that leaves floats
+                node = make(*operands)
+                if node is not None:
+                    return node
             tensors = tensors_of(*operands)
             common = functools.reduce(promote, [tensor.spec.dtype for tensor in tensors])
             wanted, _ = _result_dtype(dtype, common)
             return apply(op, *[converted(tensor, wanted) for tensor in tensors])
 
         public.op = op  # type: ignore[attr-defined]
+        public.quick = make  # type: ignore[attr-defined]
         public.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
         return cast(Declared[P], public)
 
     return declare
-
-
-def _float_node(op: Op, operands: tuple[Operand, ...], boolean: bool) -> Tensor | None:
-    """The node for dense tensors of one floating-point dtype with Python numbers beside them, as
-    most operands are; None for others, which have to be converted or refused."""
-    dtype, numbers, broadcasts = "", False, False
-    shape: Shape | None = None
-    for value in operands:
-        if isinstance(value, Tensor):
-            spec = value.spec
-            if spec.dtype != dtype:
-                if dtype or spec.dtype not in FLOATS:
-                    return None
-                dtype = spec.dtype
-            if spec.sparse:
-                return None
-            if not shape:
-                shape = spec.shape
-            elif spec.shape and spec.shape != shape:
-                broadcasts = True
-        elif type(value) is float or type(value) is int:
-            numbers = True
-        else:
-            return None
-    if shape is None:
-        return None
-    call = user_call(2)
-    if numbers:
-        operands = tuple(
-            [one if isinstance(one, Tensor) else number(one, dtype, call) for one in operands]  # type: ignore[arg-type]
-        )
-    tensors: tuple[Tensor, ...] = operands  # type: ignore[assignment]  # by now
-    if broadcasts:
-        shape = broadcast(*[tensor.spec.shape for tensor in tensors])
-    spec = Spec(shape, "bool" if boolean else dtype)
-    return Tensor.unnamed(op, tensors, {}, spec, call)
 
 
 def _need_bool(op: Op, operands: list[Tensor]) -> None:

@@ -5,6 +5,7 @@ Imports no Tensor; what needs one (`run`) is given in by `execute/function.py`.
 
 from __future__ import annotations
 
+import operator
 import re
 import threading
 from collections import defaultdict
@@ -18,11 +19,11 @@ from kbench.engine.core.spec import checked_flag, checked_function
 from kbench.engine.runtime import read_only
 
 Numbered = tuple[str, int]
+_MAX_NUMBER = 1 << 62
 
 _ENDS_IN_NUMBER = re.compile(r"(.*)_([1-9][0-9]*)", re.DOTALL)
 _lock = fork_safety.lock()
 _uids: dict[str, int] = defaultdict(int)
-_numbers: dict[str, int] = {}  # the last one given to a name of that base
 _given: set[Numbered] = set()  # names that were asked for with their number
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -84,13 +85,9 @@ def numbered_name(base: str) -> Numbered:
     if not isinstance(base, str):
         raise ArgumentError(f"name must be a string, got {shown(base)}")
     full = _local.scope + base
-    with _lock:
-        number = _numbers.get(full, -1) + 1
-        if not number and _is_given(full):
-            number = 1
-        while _given and (full, number) in _given:
-            number += 1
-        _numbers[full] = number
+    number = next(_numbers[full])  # without a lock, in one step of the interpreter
+    while _given and (full, number) in _given:
+        number = next(_numbers[full])
     return full, number
 
 
@@ -100,19 +97,37 @@ def spelled(name: Numbered) -> str:
     return f"{full}_{number}:0" if number else f"{full}:0"
 
 
-def _is_given(full: str) -> bool:
-    """Whether a new base, such as x_1, is a name that was already made of another, here of x.
+class _Numbers(dict[str, Iterator[int]]):
+    """By the base of names the numbers that are left for it."""
 
-    If not, it counts as the other's name of that number from now on.
-    """
-    parts = _ENDS_IN_NUMBER.fullmatch(full)
-    if parts is None:
-        return False
-    stem, number = parts[1], int(parts[2])
-    if _numbers.get(stem, 0) >= number:
+    def __missing__(self, full: str) -> Iterator[int]:
+        with _lock:
+            if full not in self:
+                self[full] = iter(range(1 if self._is_given(full) else 0, _MAX_NUMBER))
+            return self[full]
+
+    def _is_given(self, full: str) -> bool:
+        """Whether a new base, such as x_1, is a name that was already made of another, here of x.
+
+        If not, it counts as the other's name of that number from now on.
+        """
+        parts = _ENDS_IN_NUMBER.fullmatch(full)
+        if parts is None:
+            return False
+        stem, number = parts[1], int(parts[2])
+        _given.add((stem, number))  # first: whoever is given the number meanwhile then sees it
+        if self._last(stem) < number:
+            return False
+        _given.discard((stem, number))
         return True
-    _given.add((stem, number))
-    return False
+
+    def _last(self, full: str) -> int:
+        """The last number that was given to a base."""
+        left = self.get(full)
+        return -1 if left is None else _MAX_NUMBER - operator.length_hint(left) - 1
+
+
+_numbers = _Numbers()
 
 
 def get_uid(prefix: str = "") -> int:

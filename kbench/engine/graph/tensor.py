@@ -1,21 +1,21 @@
 """Tensor, the one graph class: an operation, its inputs and attributes, and what is known of it.
 
-Knows nothing of single operations. Python's operators are looked up in `OPERATORS`, which the
-files of `ops/` fill through `@operator`.
+Knows nothing of single operations. Python's operators are in `operators.py`.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, SupportsIndex, TypeAlias
 
 import numpy as np
 
-from kbench.engine.core.errors import ArgumentError, Call, Place, user_call
+from kbench.engine.core.errors import ArgumentError, Call, CallSite, Place, call_site, located
 from kbench.engine.core.spec import DType, Spec, TensorShape
 from kbench.engine.core.types import Attrs, Shape
-from kbench.engine.graph import numpy_protocol, scope
+from kbench.engine.graph import numpy_protocol, operators, scope
 from kbench.engine.graph.op import Op
 
 if TYPE_CHECKING:
@@ -27,24 +27,12 @@ Operand: TypeAlias = "Tensor | np.ndarray | np.generic | float | int | bool | Se
 FeedDict: TypeAlias = "Mapping[Tensor, object]"
 """What is fed by hand: values by the tensors whose place they take."""
 
-OPERATORS: dict[str, Callable[..., Tensor]] = {}
+OPERATORS: dict[str, Callable[..., Tensor]] = operators.OPERATORS
+operator = operators.operator
 serials = itertools.count()  # tensors are numbered as they are made
+_new = object.__new__
 _rich_repr: Callable[[Tensor], Mapping[str, object]] | None = None
 _evaluate: Callable[[Tensor, FeedDict | None], np.ndarray] | None = None
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def operator(*names: str) -> Callable[[Function], Function]:
-    """Register a function under the names of the operators that it implements."""
-
-    def register(function: Function) -> Function:
-        for name in names:
-            OPERATORS[name] = function
-        return function
-
-    return register
 
 
 def set_rich_repr(function: Callable[[Tensor], Mapping[str, object]] | None) -> None:
@@ -82,6 +70,10 @@ class Last(NamedTuple):
     value: np.ndarray | None
 
 
+last_seen: Callable[[tuple[tuple[int, ...], np.ndarray | None]], Last]
+last_seen = functools.partial(tuple.__new__, Last)  # as Last(...) would, in half of the time
+
+
 class Tensor:
     """A symbolic value. Nothing is computed until it is evaluated.
 
@@ -98,6 +90,8 @@ class Tensor:
     _phase_flag: bool | None = None
     _told_shape: Shape | None = None
     _name: str | scope.Numbered | None = None  # a number's is found once somebody asks for it
+    _call: Call | None = None  # read off `_site` once somebody asks for it
+    controls: tuple[Tensor, ...] = ()  # what it waits for
 
     def __init__(
         self,
@@ -116,21 +110,28 @@ class Tensor:
         self._name = scope.numbered_name(
             op.name if unnamed else name  # type: ignore[arg-type]
         )
-        found, self.called = user_call(2)
-        self.place = place if place is not None else found
+        self._site = call_site(2)
+        if place is not None:
+            self._call = place, located(self._site)[1]
         self.generation = scope.generation()
-        self.controls: tuple[Tensor, ...] = scope._local.controls
+        self.controls = scope._local.controls
         self.serial = next(serials)
 
     @staticmethod
-    def unnamed(op: Op, inputs: tuple[Tensor, ...], attrs: Attrs, spec: Spec, call: Call) -> Tensor:
-        """A node that has its operation's name, and is made by this line and function."""
-        node = Tensor.__new__(Tensor)
-        node.op, node.inputs, node.attrs, node.spec = op, inputs, attrs, spec
+    def unnamed(op: Op, inputs: tuple[Tensor, ...], spec: Spec, site: CallSite) -> Tensor:
+        """A node without attributes that has its operation's name, and is made at this place."""
+        node: Tensor = _new(Tensor)
+        node.op = op
+        node.inputs = inputs
+        node.attrs = {}
+        node.spec = spec
         node._name = scope.numbered_name(op.name)
-        node.place, node.called = call
-        node.generation, node.controls = scope._generation, scope._local.controls
+        node._site = site
+        node.generation = scope._generation
         node.serial = next(serials)
+        controls = scope._local.controls
+        if controls:
+            node.controls = controls
         return node
 
     @staticmethod
@@ -138,14 +139,11 @@ class Tensor:
         op: Op, inputs: tuple[Tensor, ...], attrs: Attrs, spec: Spec, origin: Tensor
     ) -> Tensor:
         """A node that a plan makes while rewriting; it answers for `origin` in every report."""
-        node = Tensor.__new__(Tensor)
+        node: Tensor = _new(Tensor)
         node.op, node.inputs, node.attrs, node.spec = op, inputs, attrs, spec
-        node._name, node.place, node.called = (
-            origin._name or origin.name,
-            origin.place,
-            origin.called,
-        )
-        node.generation, node.controls = origin.generation, ()
+        node._name = origin._name or origin.name
+        node._site, node._call = origin._site, origin._call
+        node.generation = origin.generation
         return node
 
     # -------------------------------------------------------------- what is known
@@ -160,6 +158,22 @@ class Tensor:
     @name.setter
     def name(self, name: str) -> None:
         self._name = name
+
+    @property
+    def place(self) -> Place | None:
+        """The user's line that made it."""
+        return self._called_at()[0]
+
+    @property
+    def called(self) -> str | None:
+        """The function of K that the user's line calls, where that is not the operation's own."""
+        return self._called_at()[1]
+
+    def _called_at(self) -> Call:
+        call = self._call
+        if call is None:
+            call = self._call = located(self._site)
+        return call
 
     @property
     def shape(self) -> TensorShape:
@@ -332,30 +346,10 @@ class Tensor:
         return _evaluate(self, feed_dict)
 
 
-def _forward(name: str) -> Callable[..., Tensor]:
-    def method(self: Tensor, *arguments: object) -> Tensor:
-        return OPERATORS[name](self, *arguments)
-
-    method.__name__ = name
-    return method
-
-
-def _reflected(name: str) -> Callable[..., Tensor]:
-    def method(self: Tensor, other: object) -> Tensor:
-        return OPERATORS[name](other, self)
-
-    method.__name__ = f"__r{name.strip('_')}__"
-    return method
-
-
 for _name, _instead in numpy_protocol.METHODS.items():
     setattr(Tensor, _name, _NotThere(_name, _instead))
 
-_BINARY = "add sub mul truediv floordiv mod pow matmul and or xor".split()
-for _name in [*_BINARY, "lt", "le", "gt", "ge", "neg", "abs", "invert", "getitem", "pos"]:
-    setattr(Tensor, f"__{_name}__", _forward(f"__{_name}__"))
-for _name in _BINARY:
-    setattr(Tensor, f"__r{_name}__", _reflected(f"__{_name}__"))
+operators.set_operators(Tensor)
 
 
 def _reaches_phase(root: Tensor) -> bool:

@@ -5,9 +5,11 @@ Storing is the function's business, after every output of a call has been comput
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from kbench.engine.core.errors import DtypeError, ShapeError
+from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
 from kbench.engine.core.spec import Spec
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.op import Op, register
@@ -58,6 +60,27 @@ class Update(Tensor):
     def run(self, feed_dict: FeedDict | None = None, session: object = None) -> None:
         """Store the new value, as an operation of TensorFlow does."""
         self.eval(session, feed_dict)
+
+
+def as_update(item: object) -> Update:
+    """An entry of `updates=`: an update op, or a pair (variable, new value)."""
+    if isinstance(item, Update):
+        return item
+    if isinstance(item, (list, tuple)) and len(item) == 2:
+        return update(item[0], item[1])
+    raise ArgumentError(
+        f"updates must be update ops or pairs (variable, new value), got {shown(item)}",
+        function="function",
+    )
+
+
+def stores_of(outputs: Sequence[Tensor], updates: Sequence[Update]) -> list[Update]:
+    """Update ops whose effect a call has; of several for one variable the last one counts."""
+    wanted = [output for output in outputs if isinstance(output, Update)]
+    unique: dict[int, Update] = {}
+    for store in [*wanted, *updates]:
+        unique[id(store.target)] = store
+    return list(unique.values())
 
 
 def update(x: Variable, new_x: Operand) -> Update:

@@ -15,6 +15,7 @@ from kbench.engine.core.spec import (
     Spec,
     check_rank,
     checked_flag,
+    dense,
     integer,
     is_whole,
     show,
@@ -71,7 +72,8 @@ class Variable(HoldsValue, Tensor):
     def __init__(
         self, value: Held, name: str | None, constraint: object = None, first: Tensor | None = None
     ) -> None:
-        spec = Spec(value.shape, value.dtype.name, sparse=sparse.is_csr(value))
+        is_csr, dtype = sparse.is_csr(value), value.dtype.name
+        spec = Spec(value.shape, dtype, sparse=True) if is_csr else dense(value.shape, dtype)
         super().__init__(VARIABLE, (), {}, spec, name)
         self._array: Held = value  # an array, or compressed rows when the variable is sparse
         self._first = first  # the tensor that it was made of, if that is kept
@@ -364,7 +366,8 @@ def placeholder(
     wanted = dtype_or_floatx(dtype)
     if checked_flag(sparse, "sparse"):
         sizes, wanted = sparse_shape(sizes), sparse_dtype(wanted)
-    return Placeholder(Spec(sizes, wanted, sparse=bool(sparse)), name)
+    spec = Spec(sizes, wanted, sparse=True) if sparse else dense(sizes, wanted)
+    return Placeholder(spec, name)
 
 
 def needs_variable(x: object) -> Variable:

@@ -99,6 +99,35 @@ def test_places_can_be_named_as_cells() -> None:
         errors.set_place_namer(None)
 
 
+LINES = """
+import sys
+def here(): return sys._getframe(1).f_lineno
+def many(w):
+    made = []
+    for step in range(2):
+        made.append((w + 1.0, here()))
+        made.append((
+            K.tanh(w), here()
+        ))
+        try:
+            made.append((-w, here()))
+        finally:
+            made.append((K.sum(w), here()))
+    made += [(w * 2.0, here()) for _ in range(2)]
+    made.extend((K.relu(w, 0.5), here()) for _ in range(2))
+    made.append((lambda: (2.0 / w, here()))())
+    return made
+made = many(K.zeros((2, 3)))
+"""
+
+
+def test_each_node_knows_its_line_once_all_have_run() -> None:
+    made = run(LINES)["made"]
+    assert len(made) == 13
+    for node, line in made:
+        assert node.place == errors.Place("train.py", line)
+
+
 CLASSES = [
     ("ShapeError", ValueError),
     ("DtypeError", ValueError),

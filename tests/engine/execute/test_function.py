@@ -517,3 +517,13 @@ def test_recording_is_off_when_nobody_listens() -> None:
         forget()
     assert not profile.is_recording()
     assert [run.function for run in seen] == ["eval"]
+
+
+def test_only_what_has_kernels_waits_to_be_replayed():
+    x = K.placeholder((3, 3))
+    small, products = x, x
+    for _ in range(4):
+        small, products = K.tanh(small) + 1.0, K.dot(products, x)
+    for node, is_replayed in ((small, False), (products, True)):
+        executable = K.function([x], [node]).bound([np.eye(3, dtype="float32")])
+        assert (executable._replay_policy is not None) is is_replayed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import sys
 import threading
 from typing import Any
 
@@ -77,6 +78,28 @@ def test_names_from_many_threads_are_unique() -> None:
     for one in threads:
         one.join()
     assert len(set(names)) == 1200
+
+
+def test_names_with_numbers_from_many_threads_are_unique() -> None:
+    """Whether `x_7` is a base of its own or the seventh `x` may be settled while both are made."""
+    names: list[str] = []
+
+    def work(first: int) -> None:
+        for number in range(first, 120, 4):
+            names.append(K.variable(0.0, name=f"x_{number + 1}").name)
+            names.append(K.variable(0.0, name="x").name)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(4)]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert len(names) == len(set(names)) == 240
 
 
 def test_uids() -> None:
