@@ -47,6 +47,9 @@ MAX_TEXT_BYTES = 1 << 26
 """Bytes of a text file that people or kbench have written, at most."""
 
 
+_PIECE_BYTES = 1 << 12
+
+
 def read_text(path: str | os.PathLike[str]) -> str:
     """The text of a regular file of UTF-8, line ends as they are written anywhere.
 
@@ -105,10 +108,16 @@ def read_regular(path: str | os.PathLike[str], most: int, *, own: bool = False) 
     descriptor = os.open(path, flags | getattr(os, "O_NOCTTY", 0))
     with os.fdopen(descriptor, "rb") as stream:
         _check(os.fstat(descriptor), most, own)  # it may be another one by now
-        data = stream.read(most + 1)
-    if len(data) > most:
+        # As much as there is: a read takes memory for all that it is asked for.
+        piece = max(os.fstat(descriptor).st_size + 1, _PIECE_BYTES)
+        parts: list[bytes] = []
+        left = most + 1  # it may grow meanwhile, and some have no size
+        while left > 0 and (part := stream.read(min(piece, left))):
+            parts.append(part)
+            left -= len(part)
+    if left <= 0:
         raise OSError(f"larger than {most:,} bytes")
-    return data
+    return b"".join(parts)
 
 
 def _check(status: os.stat_result, most: int, own: bool) -> None:
