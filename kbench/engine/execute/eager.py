@@ -16,7 +16,6 @@ from kbench.engine.core.spec import DTYPES
 from kbench.engine.graph import scope
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.declare import BARE
-from kbench.engine.graph.expr.numpy_form import ArrayFunction
 from kbench.engine.graph.op import Op
 from kbench.engine.graph.tensor import Tensor, last_seen
 from kbench.engine.graph.traits.roles import Role
@@ -68,19 +67,31 @@ def _value(node: Tensor, found: dict[int, np.ndarray], limit: int, depth: int) -
         or node.controls
     ):
         raise _NeedsPlan
-    run = _form(node.op)
+    form = _form(node.op)
+    if form is None:
+        raise _NeedsPlan
+    run, is_bare = form
     arrays = []
     for operand in node.inputs:
         if type(operand) is Constant:
             array = operand.attrs["value"]
         elif type(operand) is Variable:
+            if operand.spec.sparse:
+                raise _NeedsPlan
             array = operand._array
         else:
             array = found.get(id(operand))
             if array is None:
                 array = _value(operand, found, limit, depth + 1)
         arrays.append(array)
-    value = found[id(node)] = run(node, arrays)
+    dtype = spec.dtype
+    # A comparison gives bool, whatever it compares; else the operands have the result's dtype.
+    if is_bare and dtype != "float16" and (dtype != "bool" or arrays[0].dtype.char != "e"):
+        value = np.empty(spec.shape, _NUMPY_DTYPES[dtype])  # type: ignore[type-var]
+        run(value, *arrays)
+    else:
+        value = np.asarray(run(None, *arrays, **node.attrs))
+    found[id(node)] = value
     return value
 
 
@@ -94,46 +105,11 @@ def _held_value(node: Tensor) -> np.ndarray:
     raise _NeedsPlan
 
 
-Form = Callable[[Tensor, list[np.ndarray]], np.ndarray]
-"""Computes a node from the values of its operands."""
-
-
 @functools.cache
-def _form(op: Op) -> Form:
-    """How nodes of an operation are computed."""
+def _form(op: Op) -> tuple[Callable[..., object], bool] | None:
+    """The NumPy form of an operation, and whether it is without what it adds for other arrays;
+    None for an operation that is more than its NumPy form."""
     if not op.pure or op.kind in _PLANNED_KINDS or op.role is Role.BRANCH:
-        return _refused
-    if op.sparse:
-        return _computed_if_dense
+        return None
     bare = BARE.get(op.numpy)
-    return _computed if bare is None else _filling(bare)
-
-
-def _refused(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:
-    raise _NeedsPlan
-
-
-def _computed(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:
-    return np.asarray(node.op.numpy(None, *arrays, **node.attrs))
-
-
-def _computed_if_dense(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:
-    if any(operand.spec.sparse for operand in node.inputs):
-        raise _NeedsPlan
-    return _computed(node, arrays)
-
-
-def _filling(bare: ArrayFunction) -> Form:
-    """The form of an elementwise operation without what it adds for other arrays."""
-
-    def fill(node: Tensor, arrays: list[np.ndarray]) -> np.ndarray:
-        spec = node.spec
-        dtype = spec.dtype
-        # A comparison gives bool, whatever it compares; else the operands have the result's dtype.
-        if dtype == "float16" or (dtype == "bool" and node.inputs[0].spec.dtype == "float16"):
-            return _computed(node, arrays)
-        out = np.empty(spec.shape, _NUMPY_DTYPES[dtype])  # type: ignore[type-var]
-        bare(out, *arrays)
-        return out
-
-    return fill
+    return (op.numpy, False) if bare is None else (bare, True)

@@ -37,6 +37,8 @@ LEFT = {
     "loop": lambda: K.foldl(lambda a, b: a + b, small()),
     "update": lambda: K.update_add(small(), 1.0),
     "sparse": lambda: K.dot(sparse(), K.transpose(small())),
+    "made dense": lambda: K.to_dense(sparse()),
+    "size of sparse": lambda: K.shape(sparse()),
 }
 
 
