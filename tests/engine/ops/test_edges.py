@@ -97,3 +97,27 @@ def test_edges_compiled(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KBENCH_JIT", "wait")
     monkeypatch.setenv("KBENCH_LEAST", "1")
     check(row, ("float32", "float16", "int32"), (False,))
+
+
+@pytest.mark.parametrize("tier", ["off", "wait"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("size", [7, 5_003, 40_001])
+def test_what_is_chosen_keeps_its_bits(
+    tier: str, dtype: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """NaN, infinity and -0.0 on the side that is left out leave no trace on the other."""
+    monkeypatch.setenv("KBENCH_JIT", tier)
+    random = np.random.default_rng(3)
+    condition = random.random((3, size)) < 0.5
+    x, y = (random.choice(np.append(SPECIAL, random.normal(size=9)), (3, size)).astype(dtype)
+            for _ in range(2))  # fmt: skip
+    c, row = K.placeholder((3, size), dtype="bool"), y[:1]
+    a, b, r = (K.placeholder(one.shape, dtype=dtype) for one in (x, y, row))
+    sides = [(a, b), (b, a), (a, K.zeros_like(a)), (a, r), (r, a), (a, -0.0 * K.ones_like(a))]
+    step = K.function([c, a, b, r], [K.switch(c, one, other) for one, other in sides])
+    zero, small = np.zeros((), dtype), np.negative(np.zeros((), dtype))
+    rights = [(x, y), (y, x), (x, zero), (x, row), (row, x), (x, small)]
+    for value, (one, other) in zip(step([condition, x, y, row]), rights, strict=True):
+        want = np.where(condition, one, other)
+        np.testing.assert_array_equal(value, want)
+        np.testing.assert_array_equal(np.signbit(value), np.signbit(want))

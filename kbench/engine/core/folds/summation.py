@@ -25,6 +25,8 @@ MIN_BROAD_COLUMNS = 64
 """Columns from which on NumPy's own loop over rows is faster."""
 ROWS_PER_RUN = 16
 """Rows that it adds one after the other, as it does within its halves."""
+WIDE_COLUMNS = 1 << 10
+"""Columns of a row of float32 that NumPy adds at full speed: with few it is busy between rows."""
 
 
 def folded(
@@ -42,11 +44,9 @@ def added(x: np.ndarray, axis: Axes, keepdims: bool = False) -> np.ndarray:
     """The sum over axes: floats as float64, integers as they are."""
     if x.dtype.kind != "f":
         return folded(np.add, x, axis, keepdims, x.dtype)
-    if (
-        x.dtype != np.float64
-        or not x.size
-        or math.prod([x.shape[at] for at in axis]) <= MAX_UNORDERED_TERMS
-    ):
+    if x.dtype != np.float64:
+        return added_in_order(x, axis, keepdims)
+    if not x.size or math.prod([x.shape[at] for at in axis]) <= MAX_UNORDERED_TERMS:
         return folded(np.add, x, axis, keepdims, np.float64)
     lead = x.shape[: x.ndim - len(axis)]
     if x.flags.c_contiguous and axis == tuple(range(len(lead), x.ndim)):
@@ -55,6 +55,34 @@ def added(x: np.ndarray, axis: Axes, keepdims: bool = False) -> np.ndarray:
     for at in sorted(axis, reverse=True):
         x = _halved(x, at)
     return x if keepdims else x.squeeze(axis)
+
+
+def added_in_order(x: np.ndarray, axis: Axes, keepdims: bool = False) -> np.ndarray:
+    """The sum over axes as float64, one row after the other: enough for numbers that were float32.
+
+    Short rows are added several side by side, and those sums once more.
+    """
+    first = axis[0] if axis else 0
+    beside, places = x.shape[first + len(axis) :], x.shape[first : first + len(axis)]
+    columns, rows = math.prod(beside), math.prod(places)
+    together = min(WIDE_COLUMNS // max(1, columns), math.isqrt(rows))
+    if (
+        not x.flags.c_contiguous
+        or axis != tuple(range(first, first + len(axis)))
+        or columns < 2  # along contiguous elements
+        or together < 2
+    ):
+        return folded(np.add, x, axis, keepdims, np.float64)
+    lead = x.shape[:first]
+    by_row = x.reshape(-1, rows, columns)
+    whole = rows // together * together
+    wide = by_row[:, :whole].reshape(len(by_row), -1, together * columns)
+    total: np.ndarray = np.add.reduce(wide, axis=1, dtype=np.float64)
+    total = np.add.reduce(total.reshape(-1, together, columns), axis=1)
+    if whole < rows:
+        total += np.add.reduce(by_row[:, whole:], axis=1, dtype=np.float64)
+    kept = (1,) * len(axis) if keepdims else ()
+    return total.reshape(*lead, *kept, *beside)
 
 
 def _halved(x: np.ndarray, axis: int) -> np.ndarray:

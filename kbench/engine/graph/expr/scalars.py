@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
@@ -102,12 +103,31 @@ def _filled(root: Array, endless: Array) -> Array:
     return root
 
 
+MIN_SELECTED_BY_BITS = 4096
+"""Elements from which on `where` selects by bits: each unforeseen choice costs `np.where` 4 ns."""
+_BITS: dict[str, type[np.signedinteger[Any]]] = {"f": np.int32, "d": np.int64}
+
+
 def _where(condition: Array, x: Array, y: Array, out: Array | None = None) -> object:
-    chosen = np.where(condition, x, y)
     if out is None:
-        return chosen
-    np.copyto(out, chosen)
+        return np.where(condition, x, y)
+    bits = _BITS.get(out.dtype.char)
+    if bits is not None and out.size >= MIN_SELECTED_BY_BITS and condition.dtype == np.bool_:
+        one, other = (np.asarray(side, out.dtype).view(bits) for side in (x, y))
+        _select(condition, one, other, out)
+    else:
+        np.copyto(out, np.where(condition, x, y))
     return out
+
+
+def _select(condition: Array, x: Array, y: Array, out: Array) -> None:
+    """Fill `out` with the bits of `x` where the condition holds, with those of `y` elsewhere."""
+    chosen = np.negative(condition.view(np.int8), dtype=x.dtype)  # all bits or none
+    if y.ndim == 0 and y == 0:
+        np.bitwise_and(x, chosen, out=out.view(x.dtype))
+    else:
+        chosen = np.bitwise_and(x ^ y, chosen)
+        np.bitwise_xor(chosen, y, out=out.view(x.dtype))
 
 
 def _cast(x: Array, dtype: str, out: Array | None = None) -> object:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from kbench.engine.core import cancel
-from kbench.engine.core.folds.summation import added
+from kbench.engine.core.folds.summation import added, added_in_order
 from kbench.engine.core.spec import Spec, check_axes, checked_flag, reduced_shape
 from kbench.engine.core.types import Axes, Axis
 from kbench.engine.graph.apply import apply, make_node
@@ -34,8 +34,8 @@ from kbench.engine.ops.elementwise.elementary import exp, log, sqrt, square
 from kbench.engine.ops.reduce.reduction import count, floating, max, spread, stored, sum
 
 Term = Callable[[np.ndarray, np.ndarray], np.ndarray]
-SLAB_ELEMENTS = 1 << 18
-"""Elements of which the terms of a sum are made at a time, at most."""
+SLAB_ELEMENTS = 1 << 16
+"""Elements of which the terms of a sum are made at a time, at most: half a megabyte."""
 
 
 def _averaged(x: np.ndarray, axis: Axes, keepdims: bool, out: np.ndarray | None) -> np.ndarray:
@@ -126,11 +126,12 @@ def _first(x: np.ndarray, axis: Axes) -> np.ndarray:
 
 def _summed(term: Term, x: np.ndarray, about: np.ndarray, axis: Axes) -> np.ndarray:
     """The sums of `term(x, about)` over `axis`, in float64, without a temporary of x's size."""
+    adding = added if x.dtype == np.float64 else added_in_order
     total = np.zeros(about.shape)
     carry = np.zeros(about.shape)
     for window in _slabs(x.shape):
         place = tuple([slice(None) if at in axis else cut for at, cut in enumerate(window)])
-        part = added(np.asarray(term(x[window], about[place])), axis, keepdims=True)
+        part = adding(np.asarray(term(x[window], about[place])), axis, keepdims=True)
         joint = total[place] + part
         rest = joint - total[place]
         carry[place] += (total[place] - (joint - rest)) + (part - rest)  # what rounding took

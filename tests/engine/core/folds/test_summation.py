@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -404,3 +405,20 @@ def test_a_large_window_is_averaged_as_well(tier: str, monkeypatch: pytest.Monke
     mean = K.function([x], [K.pool2d(x, (1000, 1000), pool_mode="avg")])
     found = mean([np.full((1, 1000, 1000, 3), 0.1, "float32")])[0]
     assert np.abs(found / np.float64(np.float32(0.1)) - 1).max() < 2e-5
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(
+    "shape", [(1031, 16), (9, 17, 33, 3), (5, 3, 400, 2), (0, 4), (3, 0, 4), (70_000, 1)], ids=str
+)
+def test_short_rows_are_added_side_by_side(dtype: str, shape: tuple[int, ...]) -> None:
+    """Every set of axes, of arrays in any order of memory: the same sums, and the same shape."""
+    x = np.random.default_rng(1).normal(size=shape).astype(dtype)
+    for given in (x, x[::-1], np.asfortranarray(x)):
+        for count_axes in range(1, x.ndim + 1):
+            for axis in itertools.combinations(range(x.ndim), count_axes):
+                for keepdims in (False, True):
+                    want = np.add.reduce(given, axis=axis, dtype="float64", keepdims=keepdims)
+                    value = added(given, axis, keepdims)
+                    assert value.dtype == "float64" and value.shape == np.shape(want)
+                    np.testing.assert_allclose(value, want, 1e-12, 1e-10)
