@@ -57,6 +57,7 @@ shares = K.softmax(K.tanh(K.dot(a, b)))
 outputs = {
     "convolution": y,
     "its gradients": K.gradients(K.sum(K.square(y)), [x, w]),
+    "one tap": K.conv2d(x, w[:1, 1:2]),
     "large kernel": K.conv2d(x, K.concatenate([w, w, w[:1]], axis=0), padding="same"),
     "depthwise": K.depthwise_conv2d(x, d, padding="same"),
     "pooling": [K.pool2d(y, (2, 2), (2, 2)), K.pool2d(y, (3, 3), (2, 2), pool_mode="avg")],

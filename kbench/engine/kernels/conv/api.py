@@ -102,8 +102,8 @@ def _panel_sources(dtype: str) -> Sources:
 
 def _panel_tiles(dtype: str, jobs: dict[str, Job]) -> PanelTiles:
     module = jobs["conv_tiles"].loaded
-    wide, narrow = int(module.wide.address), int(module.narrow.address)
-    return PanelTiles(dtype, module.LANES, module.ROWS, wide, narrow, jobs["conv_pack"])
+    wide, narrow, whole = (int(one.address) for one in (module.wide, module.narrow, module.whole))
+    return PanelTiles(dtype, module.LANES, module.ROWS, wide, narrow, whole, pack=jobs["conv_pack"])
 
 
 def _sources(dtype: str) -> Sources:

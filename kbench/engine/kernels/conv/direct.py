@@ -59,6 +59,7 @@ def forward(
         raise ValueError(f"x {x}, kernel {kernel} and result {out} disagree")
     if winograd.is_profitable(tiles, out, kernel, strides, dilation):
         yield winograd.convolution(tiles, out, x, kernel, False, pads, dilation)
+    out, x = _in_one_row(out, x, kernel, strides, pads)
     axes = tuple(map(forward_axis, kernel[:3], strides, pads, dilation, out[1:4]))
     yield _Direct((_gather(tiles, out, x, kernel, False, axes),))
 
@@ -76,6 +77,7 @@ def to_input(
         yield winograd.spread(tiles, out, g, kernel, strides, pads)
     if math.prod(out) * math.prod(g) > 0 and col2im.is_profitable(*sizes, geometry):
         yield col2im.way(tiles, out, g, kernel, *geometry)
+    out, g = _in_one_row(out, g, kernel, strides, pads)
     axes = map(backward_axes, kernel[:3], strides, pads, dilation, out[1:4])
     yield _Direct(
         tuple(_gather(tiles, out, g, kernel, True, phase) for phase in phases(list(axes)))
@@ -83,6 +85,15 @@ def to_input(
 
 
 # ------------------------------------------------------------------ forward, and back to the input
+
+
+def _in_one_row(out: Ints, x: Ints, kernel: Ints, strides: Ints, pads: Ints) -> tuple[Ints, Ints]:
+    """The same sizes; where each result needs one place of the input and all places are used, they
+    are those of a single row, which is cut without regard to the images' rows."""
+    if kernel[:3] == strides == (1, 1, 1) and pads == (0, 0, 0) and out[:4] == x[:4]:
+        places = math.prod(x[:4])
+        return (1, 1, 1, places, out[4]), (1, 1, 1, places, x[4])
+    return out, x
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +163,7 @@ def _planned(
     _, seen_at, table_at, row_at, _ = starts(areas)
     values = {
         "wide": tiles.wide, "narrow": tiles.narrow, "lanes": tiles.lanes, "most": tiles.most,
-        "seen_at": seen_at, "table_at": table_at, "row_at": row_at,
+        "whole": tiles.whole, "seen_at": seen_at, "table_at": table_at, "row_at": row_at,
         "filters": filters, "channels": channels, "images": x[0],
         "depth": len(columns.offsets) * channels if columns.dense else channels,
         "low": columns.low, "width": columns.width, "direct": int(direct), "lowest": rows.low,

@@ -46,6 +46,8 @@ class PanelTiles:
     most: int
     wide: int
     narrow: int
+    whole: int
+    """Address of `conv/block_tile`."""
     pack: Job
 
     @property

@@ -124,9 +124,26 @@ SIZES = [
     ((5, 5, 5), (2, 2, 2), (3, 3, 3), (1, 1, 1), (0, 0, 0), (2, 2, 2), 1, 4, 260),
 ]
 
+ONES = ((1, 1), (1, 1), (1, 1))
+AS_IT_IS = ((1, 1), (0, 0), (1, 1))
+
+# One tap: full blocks of 6, 12 or 14 places, and of two vectors of filters, are computed together.
+ONE_TAP = [
+    ((6, 7), (1, 1), (6, 7), *AS_IT_IS, 2, 8, 64),
+    ((1, 13), (1, 1), (1, 13), *AS_IT_IS, 1, 12, 32),
+    ((5, 17), (1, 1), (5, 17), *AS_IT_IS, 1, 4, 33),  # one place and one filter too many
+    ((7, 12), (1, 1), (7, 12), *AS_IT_IS, 1, 6, 64),  # a depth that is not a multiple of 4
+    ((4, 31), (1, 1), (4, 31), *AS_IT_IS, 3, 20, 31),
+    ((3, 3), (1, 1), (3, 3), *AS_IT_IS, 19, 16, 100),
+    ((9, 57), (1, 1), (5, 29), (2, 2), (0, 0), (1, 1), 2, 20, 96),
+    ((5, 28), (1, 1), (9, 33), (1, 1), (2, 3), (1, 1), 2, 8, 32),  # a border of zeros
+    ((8, 8), (2, 2), (4, 4), (2, 2), (0, 0), (1, 1), 5, 32, 8),  # one tap for each gradient
+    ((50,), (3,), (50,), (1,), (1,), (1,), 2, 4, 40),  # three columns are one tap
+]
+
 
 @pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("size", SIZES + ONE_TAP, ids=str)
 def test_every_way_agrees_with_loops(size, dtype):
     space, window, places, *geometry, images, channels, filters = size
     arrays = operands(space, window, places, images, channels, filters, dtype)
@@ -186,8 +203,9 @@ def test_tiles_of_other_machines(lanes, most):
     assert job is not None and job.state == "ready", stats().failures
     host = conv.find_tiles("float32")
     assert host is not None
-    wide, narrow = int(job.module.wide.address), int(job.module.narrow.address)
-    tiles = Tiles("float32", lanes, most, wide, narrow, host.pack, host.gather, host.reduce)
+    entries = (job.module.wide, job.module.narrow, job.module.whole)
+    addresses = (int(one.address) for one in entries)
+    tiles = Tiles("float32", lanes, most, *addresses, host.pack, host.gather, host.reduce)
     ways = {way: getattr(direct, way) for way in WAYS}
 
     def run(way, out, first, second, strides, pads, dilation):
@@ -205,7 +223,7 @@ def test_tiles_of_other_machines(lanes, most):
         first_right(one.prepare(into, *arrays, workspace) for one in made).run(None)
         np.copyto(out, into.reshape(out.shape))
 
-    for space, window, places, *geometry, images, channels, filters in SIZES[4:14]:
+    for space, window, places, *geometry, images, channels, filters in SIZES[4:14] + ONE_TAP[:9]:
         arrays = operands(space, window, places, images, channels, filters, "float32")
         check_all(*arrays, geometry, run)
 
@@ -218,20 +236,20 @@ def large(dtype="float32"):
     return operands((30, 30), (3, 3), (30, 30), 8, 24, 40, dtype)
 
 
-ONES = ((1, 1), (1, 1), (1, 1))
-
-
 def test_results_do_not_depend_on_the_number_of_threads():
     before = config.num_threads()
     wide = operands((30, 30), (3, 3), (30, 30), 8, 64, 1, "float32", deep=True)
-    for arrays, run in ((large(), run_found), (wide, run_depthwise)):
+    point = operands((30, 31), (1, 1), (30, 31), 8, 64, 72, "float32")
+    for arrays, run, geometry in (
+        (large(), run_found, ONES), (wide, run_depthwise, ONES), (point, run_found, AS_IT_IS)
+    ):  # fmt: skip
         for way in WAYS:
             results = []
             for count in (1, 2, 3):
                 config.set_num_threads(count)
                 shape = {"forward": 2, "to_input": 0, "to_kernel": 1}[way]
                 out = np.empty_like(arrays[shape])
-                run(way, out, *inputs_of(way, *arrays), *ONES)
+                run(way, out, *inputs_of(way, *arrays), *geometry)
                 results.append(out)
             config.set_num_threads(before)
             assert (results[0] == results[1]).all() and (results[0] == results[2]).all()
@@ -251,8 +269,26 @@ def test_strided_operands_overlaps_and_views():
     np.testing.assert_allclose(square[0], want, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", FLOATS[:2])
+def test_one_tap_gives_each_place_what_it_would_get_alone(dtype):
+    """Whatever stands beside it: blocks of places keep the order of sums, NaN and infinities."""
+    x, kernel, g = operands((9, 31), (1, 1), (9, 31), 2, 24, 72, dtype)
+    x[0, 3, 5, 7], x[1, 8, 30, 0], x[1, 0, 0, 23] = np.nan, np.inf, -np.inf
+    out = np.empty_like(g)
+    run_found("forward", out, x, kernel, *AS_IT_IS)
+    assert np.argwhere(~np.isfinite(out).all(-1)).tolist() == [[0, 3, 5], [1, 0, 0], [1, 8, 30]]
+    assert np.isnan(out[0, 3, 5]).all()
+    np.testing.assert_array_equal(out[1, 8, 30], np.inf * kernel[0, 0, 0])
+    np.testing.assert_array_equal(out[1, 0, 0], -np.inf * kernel[0, 0, 23])
+    for first in range(0, 31, 5):
+        piece = x[:, :, first : first + 5]
+        alone = np.empty((*piece.shape[:3], 72), dtype)
+        run_found("forward", alone, piece, kernel, *AS_IT_IS)
+        np.testing.assert_array_equal(out[:, :, first : first + 5], alone)
+
+
 def test_nothing_outside_of_the_result_is_written():
-    for size in SIZES:
+    for size in SIZES + ONE_TAP:
         space, window, places, *geometry, images, channels, filters = size
         arrays = operands(space, window, places, images, channels, filters, "float32")
         for way in WAYS:
@@ -357,8 +393,9 @@ def test_what_suits():
 
 
 @pytest.mark.parametrize("dtype", FLOATS[:2])
-def test_results_written_past_the_caches_are_the_same(dtype, monkeypatch):
-    arrays = operands((9, 30), (3, 3), (7, 28), 2, 5, 64, dtype)
+@pytest.mark.parametrize("side", [1, 3])
+def test_results_written_past_the_caches_are_the_same(side, dtype, monkeypatch):
+    arrays = operands((6 + side, 27 + side), (side, side), (7, 28), 2, 8, 64, dtype)
     results = []
     for size in (0, 1 << 40):
         monkeypatch.setattr(direct, "MIN_STREAMED_BYTES", size)

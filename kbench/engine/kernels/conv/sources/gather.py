@@ -7,13 +7,44 @@ elements unless its name says bytes.
 """
 
 from kbench.engine.intrinsics.fma_tile import call_tile
-from kbench.engine.intrinsics.memory import copy_bytes, give_back, take, zero_bytes
+from kbench.engine.intrinsics.memory import call_8, copy_bytes, give_back, take, zero_bytes
 from kbench.engine.intrinsics.primitives import peek_int64, store_int64
 from kbench.engine.intrinsics.specialized import SIZE, parameters
 from kbench.engine.jit.numba_backend import part, range_kernel
 
 MAX_DEPTH = 1024
 """Products that are added one after the other, as in a product of matrices."""
+NEAR_BYTES = 1 << 14
+"""Input that stays in the first cache while the panels of weights meet it."""
+BLOCK_STEPS = 4
+"""Depths that blocks of places are computed for are multiples of this: see `conv/block_tile`."""
+
+
+@part
+def multiply_blocks(target, table, taps, n0, n1, places, most, whole, wide, narrow, lanes, filters,
+                    packed, depth, mode, step_in, step_out):  # fmt: skip
+    """Some filters of the full blocks of places of a row, if one tap is all; gives their places."""
+    done = 0
+    if taps == 1 and depth % BLOCK_STEPS == 0 and n1 - n0 >= 2 * lanes:
+        done = places - places % most
+    source = peek_int64(table, 0)
+    near = most * max(1, NEAR_BYTES // (most * step_in))
+    for begin in range(0, done, near):
+        end = min(begin + near, done)
+        for n in range(n0, n1, 2 * lanes):
+            count = min(2 * lanes, filters - n)
+            panel = packed + n * depth * SIZE
+            goal = target + n * SIZE
+            if count == 2 * lanes:
+                call_8(whole, (end - begin) // most, source + begin * step_in, step_in, depth,
+                       panel, goal + begin * step_out, step_out, mode)  # fmt: skip
+                continue
+            tile = wide if count > lanes else narrow
+            panel_row = (2 * lanes if count > lanes else lanes) * SIZE
+            for where in range(begin, end, most):
+                call_tile(tile, most, where * step_in, table, 1, depth, step_in, SIZE, panel,
+                          panel_row, goal + where * step_out, step_out, count, mode)  # fmt: skip
+    return done
 
 
 @part
@@ -46,13 +77,23 @@ def tabulate(table, place, begin, tap, column_taps, column_offsets, low, pixel, 
 
 
 @part
-def multiply(target, table, count_taps, taps, n0, n1, places, most, wide, narrow, lanes, filters,
-             packed, depth, together_taps, mode, step_in, step_out):  # fmt: skip
-    """Some filters of a row of the result; a sum is made in blocks of taps, for its error."""
-    blocks = (places + most - 1) // most
-    share = places // blocks
-    longer = places - share * blocks
-    where = 0
+def clear(target, n0, n1, places, step_out):
+    """Zeros for some filters of a row of the result."""
+    for place in range(places):
+        zero_bytes(target + place * step_out + n0 * SIZE, (n1 - n0) * SIZE)
+
+
+@part
+def multiply(target, table, count_taps, taps, n0, n1, where, places, most, wide, narrow, lanes,
+             filters, packed, depth, mode, step_in, step_out):  # fmt: skip
+    """Some filters of a row of the result from place `where` on.
+
+    A sum is made in blocks of taps, for its error.
+    """
+    together_taps = max(1, MAX_DEPTH // depth)
+    blocks = (places - where + most - 1) // most
+    share = (places - where) // max(1, blocks)
+    longer = places - where - share * blocks
     for block in range(blocks):
         size = share + 1 if block < longer else share
         for n in range(n0, n1, 2 * lanes):
@@ -71,7 +112,7 @@ def multiply(target, table, count_taps, taps, n0, n1, places, most, wide, narrow
 @range_kernel
 def run(params, start, stop):
     (out, x, packed, flags, areas, scratch, area_bytes,    # set by each call
-     wide, narrow, lanes, most, seen_at, table_at, row_at,
+     wide, narrow, lanes, most, whole, seen_at, table_at, row_at,
      planes, rows, columns,                        # of the output, within its phase
      plane_step, row_step, column_step,            # how far one of them is from the next
      plane_phase, row_phase, column_phase,
@@ -92,7 +133,6 @@ def run(params, start, stop):
     cell = filters * SIZE
     reach = width - (columns - 1) * column_stride
     mode = 2 if past != 0 and out % 64 == 0 and cell % 64 == 0 else 0
-    together_taps = max(1, MAX_DEPTH // depth)
     for item in range(start, stop):
         rest = item // slices
         column0 = (item - rest * slices) * across
@@ -151,11 +191,12 @@ def run(params, start, stop):
                 count_taps = peek_int64(lines, 2 * row)
                 target = peek_int64(lines, 2 * row + 1)
                 if count_taps == 0:
-                    for column in range(places):
-                        zero_bytes(target + column * column_step * cell + n0 * SIZE,
-                                   (n1 - n0) * SIZE)  # fmt: skip
+                    clear(target, n0, n1, places, column_step * cell)
                     continue
-                multiply(target, table + 16 * row * taps, count_taps, taps, n0, n1, places, most,
-                         wide, narrow, lanes, filters, packed, depth, together_taps, mode,
+                where = multiply_blocks(target, table + 16 * row * taps, taps, n0, n1, places, most,
+                                        whole, wide, narrow, lanes, filters, packed, depth, mode,
+                                        column_stride * pixel, column_step * cell)  # fmt: skip
+                multiply(target, table + 16 * row * taps, count_taps, taps, n0, n1, where, places,
+                         most, wide, narrow, lanes, filters, packed, depth, mode,
                          column_stride * pixel, column_step * cell)  # fmt: skip
     give_back(flags, number)
