@@ -12,6 +12,7 @@ from kbench.engine.compiler.loop_dce import eliminate_dead_loops
 from kbench.engine.compiler.loop_fission import split_loops
 from kbench.engine.compiler.multi_output import fuse_outputs
 from kbench.engine.compiler.rewrite import fold_constants, share_equal
+from kbench.engine.compiler.settle_states import settle_states
 from kbench.engine.compiler.simplify import simplify
 from kbench.engine.compiler.values import lower_graph, mark_guards, mark_needed
 from kbench.engine.core.spec import Spec
@@ -96,7 +97,7 @@ def make_plan(
     are others in each step of a loop, which is bound once for all of them.
     """
     stop = {id(feed) for feed in feeds}
-    current = list(roots)
+    current = settle_states(roots, stop, targets)
     for one_pass in PASSES:
         current = one_pass(current, stop)
     order = tuple(walk(current, stop))

@@ -263,3 +263,12 @@ def pow(x: Operand, a: Operand) -> Tensor:
     if isinstance(exponent, Constant) and not is_float(base.spec.dtype):
         _no_negative_power(base, exponent.value)
     return _power(base, exponent)
+
+
+@operator("settled")
+@elementwise("where(abs(x) < least, 0.0, x)", "same", None)
+def settled(x: Operand, least: Operand) -> Tensor:
+    """Each element that is at least `least` away from 0, and 0 for the others; NaN stays NaN.
+
+    Plans settle the state that shrinks from step to step: `compiler/settle_states.py`.
+    """
