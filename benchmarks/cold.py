@@ -39,10 +39,12 @@ SECONDS = 600.0
 # ------------------------------------------------------------------ the models
 
 
-def _pictures(numbers: Any, count: int, shape: tuple[int, ...]) -> tuple[Any, Any]:
+def _pictures(
+    numbers: Any, count: int, shape: tuple[int, ...], classes: int = 10
+) -> tuple[Any, Any]:
     import numpy as np
 
-    labels = np.eye(10, dtype="float32")[numbers.integers(0, 10, count)]
+    labels = np.eye(classes, dtype="float32")[numbers.integers(0, classes, count)]
     return numbers.random((count, *shape), np.float32), labels
 
 
@@ -125,11 +127,26 @@ def _lstm(numbers: Any) -> Batch:
     return model, numbers.integers(0, 20000, (32, 80)), targets
 
 
+def _lstms(numbers: Any) -> Batch:
+    from keras import layers, models
+
+    model = models.Sequential(
+        [
+            layers.LSTM(256, return_sequences=True, input_shape=(100, 64)),
+            layers.LSTM(256),
+            layers.Dense(64, activation="softmax"),
+        ]
+    )
+    model.compile("rmsprop", "categorical_crossentropy", metrics=["accuracy"])
+    return model, *_pictures(numbers, 128, (100, 64), 64)
+
+
 MODELS: dict[str, Callable[[Any], Batch]] = {
     "mlp": _mlp,
     "cnn": _cnn,
     "resnet": _resnet,
     "lstm": _lstm,
+    "lstms": _lstms,
 }
 
 
