@@ -51,6 +51,8 @@ ITEM_PRODUCTS = 1_000_000
 """Products of one item."""
 PRODUCT_COST = 4
 """A product here takes as long as so many of the tile's: memory is the limit."""
+SIZES = 7
+"""Numbers that `depthwise/sources/gather` keeps beside the table of taps."""
 MAX_PARTS = 32
 """Parts with sums of their own in the gradient to the weights; the threads share them out."""
 
@@ -60,6 +62,9 @@ class Loops:
     """The compiled inner loops of a dtype and the kernels around them."""
 
     dtype: str
+    rows: int
+    columns: int
+    """Pixels that are computed together."""
     pixels: int
     products: int
     gather: Job
@@ -78,7 +83,7 @@ def _sources(dtype: str) -> Sources:
 def _loops(dtype: str, jobs: dict[str, Job]) -> Loops:
     tiles, gather, reduce = jobs.values()
     pixels, products = int(tiles.loaded.pixels.address), int(tiles.loaded.products.address)
-    return Loops(dtype, pixels, products, gather, reduce)
+    return Loops(dtype, tiles.loaded.ROWS, tiles.loaded.PIXELS, pixels, products, gather, reduce)
 
 
 find_loops = Family(_sources, _loops).find
@@ -211,13 +216,16 @@ def _planned(
     line_work = across * taps * out[3]
     height = max(1, min(rows.count, ITEM_PRODUCTS // line_work))
     chunks = -(-rows.count // height)
-    high = columns.low + columns.width - 1 - (columns.count - 1) * columns.stride
+    height = -(-rows.count // chunks)
+    (top, bottom), (left, right) = _inside(rows, x[1]), _inside(columns, x[2])
+    areas = (16 * taps, 8 * SIZES)
     tables = [np.array(places, np.int64) for axis in axes for places in (axis.offsets, axis.index)]
     large = (
         math.prod(out) * (4 if loops.dtype == "float32" else 8) >= conv_launch.MIN_STREAMED_BYTES
     )
     values = {
-        "pixels": loops.pixels, "past": int(large),
+        "pixels": loops.pixels, "tile_rows": loops.rows, "tile_pixels": loops.columns,
+        "past": int(large), "sizes_at": conv_launch.starts(areas)[1],
         "images": x[0], "rows": rows.count, "columns": columns.count,
         "row_step": rows.step, "column_step": columns.step,
         "row_phase": rows.phase, "column_phase": columns.phase,
@@ -228,14 +236,18 @@ def _planned(
         "row_offsets": address_of(tables[0]), "row_index": address_of(tables[1]),
         "column_offsets": address_of(tables[2]), "column_index": address_of(tables[3]),
         "window": window, "height": height, "chunks": chunks, "across": across, "slices": slices,
-        "inner_first": max(0, -(columns.low // columns.stride)),
-        "inner_last": min(columns.count, (x[2] - 1 - high) // columns.stride + 1),
+        "top": top, "bottom": bottom, "left": left, "right": right,
+        "row_high": rows.low + rows.reach - 1, "column_high": columns.low + columns.reach - 1,
     }  # fmt: skip
     items, work = x[0] * chunks * slices, PRODUCT_COST * height * line_work
     fields = kernel_file.parameters_of(GATHER)
-    return conv_launch.plan(
-        loops.gather, loops.dtype, fields, values, items, work, (16 * taps,), tables
-    )
+    return conv_launch.plan(loops.gather, loops.dtype, fields, values, items, work, areas, tables)
+
+
+def _inside(axis: WindowAxis, size: int) -> tuple[int, int]:
+    """First and last place, and one more, whose taps all lie inside of an input of that size."""
+    high = axis.low + axis.reach - 1
+    return max(0, -(axis.low // axis.stride)), min(axis.count, (size - 1 - high) // axis.stride + 1)
 
 
 def _to_kernel(

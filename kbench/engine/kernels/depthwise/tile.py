@@ -1,8 +1,9 @@
 """The two inner loops of depthwise convolution, with sums kept in vector registers.
 
-`sums`: some output pixels of a row, each the sum over taps of an input pixel times the tap's
-weights, channel by channel. `dots`: for the gradient to the weights, the sum over pixels of two
-rows' products. Taps and pixels that lie outside are left out by the caller, so nothing is padded.
+`sums`: some places of some rows of the result, each the sum over taps of a place of the input times
+the tap's weights, channel by channel. `dots`: for the gradient to the weights, the sum over places
+of two rows' products. Taps and places that lie outside are left out by the caller, so nothing is
+padded.
 
 Only what compiles imports this: it loads LLVM.
 """
@@ -12,22 +13,40 @@ from __future__ import annotations
 from kbench.engine.intrinsics.fma_tile import Emitter, number
 from kbench.engine.jit.numba_backend import intrinsic, ir, types
 
-MAX_PIXELS = 8
-"""Most output pixels of one call: enough sums to hide the latency of each."""
-PREFETCH_BYTES = 2048
-"""Bytes from what is read to what the memory is asked for ahead."""
+MOST_ROWS = 3
+"""Rows of the result that are computed together: what one reads, the next finds in the first
+cache. Three take six sevenths of the time of one, and six not much less than three."""
+SIZES = 7
+"""Numbers in the block of sizes: see `_Sums`."""
 _I64 = ir.IntType(64)
+
+
+def most_pixels(dtype, lanes):
+    """Places side by side in `MOST_ROWS` rows, with a sum in a register for each vector of theirs.
+
+    Few, so that the processor sees the loads of the next ones while these wait for the memory.
+    """
+    return 2 if _vectors(dtype, lanes) > 1 else 4
+
+
+def _vectors(dtype, lanes):
+    """Vectors of channels that are summed together: two where there are 32 registers."""
+    return 2 if lanes * (4 if dtype == "float32" else 8) == 64 else 1
 
 
 class Channels(Emitter):
     """A function that goes over the channels, some vectors at a time, and the rest with a mask."""
 
     def loop(self, channels, groups, body) -> None:
+        """Emit the whole function: see `over`."""
+        _, builder = self.block("entry")
+        self.over(builder, channels, groups, body).ret_void()
+
+    def over(self, builder, channels, groups, body):
         """Emit `body(builder, byte offset, vectors, mask)`, which gives the builder to go on with.
 
-        `groups` are numbers of vectors, the largest first; the last is 1.
+        `groups` are numbers of vectors, the largest first; the last is 1. Gives the builder behind.
         """
-        _, builder = self.block("entry")
         done = number(0)
         for vectors in groups:
             step = vectors * self.lanes
@@ -53,7 +72,7 @@ class Channels(Emitter):
         (mask,) = self.masks(in_rest, left, 1)
         in_rest = body(in_rest, in_rest.mul(done, number(self.size)), 1, mask)
         in_rest.branch(finish)
-        in_finish.ret_void()
+        return in_finish
 
     def read(self, builder, address, mask):
         """A vector; lanes that the mask leaves out are not touched."""
@@ -93,58 +112,88 @@ class Channels(Emitter):
         return in_after, state
 
 
-def _sums(module, dtype, lanes, pixels, past, name):
-    """`blocks` times some pixels side by side; weights are read once for these.
+class _Sums(Channels):
+    """(blocks, x, out, table, taps, sizes): `blocks` times some pixels of some rows.
 
-    Of what the last tap will read, the memory is told ahead: rows before have been read already.
+    The table has, for each tap, how far its place of the input is from `x`, and its weights from
+    the first ones. `sizes` is the address of numbers that stay the same: the steps from a pixel of
+    the input to the next and from a row to the next, the weights, both steps of the result, the
+    channels, and how far the last tap is. All but the channels are in bytes.
     """
-    one = Channels(module, dtype, lanes, name, 8)
-    blocks, table, taps, step_x, weights, out, step_out, channels = one.function.args
 
-    def body(builder, offset, vectors, mask):
-        shifts = [number(v * lanes * one.size) for v in range(vectors)]
+    def __init__(self, module, dtype, lanes, rows, pixels, past, name) -> None:
+        super().__init__(module, dtype, lanes, name, 6)
+        self.rows, self.pixels, self.past = rows, pixels, past
+        self.groups = (2, 1) if _vectors(dtype, lanes) == 2 else (1,)
 
-        def block(outer, _index, state):
-            x_start, out_start = state
+    def emit(self):
+        blocks, x, out, self.table, self.taps, sizes = self.function.args
+        _, begin = self.block("entry")
+        step_x, row_x, self.weights, step_out, row_out, channels, last = (
+            self.integer(begin, sizes, 8 * i) for i in range(SIZES)
+        )
+        self.shifts_x = self.shifts(begin, step_x, row_x)
+        self.shifts_out = self.shifts(begin, step_out, row_out)
+        # Of what the next rows read, all but what their last taps do has then been read already.
+        self.ahead = begin.add(last, begin.mul(row_x, number(self.rows)))
 
-            def tap(inner, t, sums):
-                pair = inner.add(table, inner.mul(t, number(16)))
-                x = inner.add(one.integer(inner, pair), x_start)
-                place = inner.add(inner.add(weights, one.integer(inner, pair, 8)), offset)
-                kept = [one.read(inner, inner.add(place, shift), mask) for shift in shifts]
-                following = []
-                for q in range(pixels):
-                    at = inner.add(x, inner.mul(step_x, number(q)))
-                    for v, shift in enumerate(shifts):
-                        value = one.read(inner, inner.add(at, shift), mask)
-                        old = sums[q * vectors + v]
-                        following.append(one.multiply_add(inner, value, kept[v], old))
-                return inner, following
+        def block(builder, _index, state):
+            at, to = state
 
-            outer, sums = one.repeat(outer, taps, [one.zero] * (pixels * vectors), tap)
-            some = outer.icmp_signed(">", taps, number(0))
-            last = outer.select(some, outer.sub(taps, number(1)), taps)
-            last = outer.add(table, outer.mul(last, number(16)))
-            later = outer.add(outer.add(one.integer(outer, last), x_start), number(PREFETCH_BYTES))
-            for index, value in enumerate(sums):
-                q, v = divmod(index, vectors)
-                x = outer.add(later, outer.mul(step_x, number(q)))
-                one.prefetch(outer, outer.add(x, shifts[v]))
-                place = outer.add(out_start, outer.mul(step_out, number(q)))
-                place = outer.add(place, shifts[v])
-                if past and mask is None:
-                    one.write_past(outer, value, place)
-                else:
-                    one.write(outer, value, place, mask)
-            x_next = outer.add(x_start, outer.mul(step_x, number(pixels)))
-            return outer, [x_next, outer.add(out_start, outer.mul(step_out, number(pixels)))]
+            def body(inner, offset, vectors, mask):
+                return self.some_channels(inner, at, to, offset, vectors, mask)
 
-        first = [offset, builder.add(out, offset)]
-        return one.repeat(builder, blocks, first, block)[0]
+            builder = self.over(builder, channels, self.groups, body)
+            at = builder.add(at, builder.mul(step_x, number(self.pixels)))
+            return builder, [at, builder.add(to, builder.mul(step_out, number(self.pixels)))]
 
-    # Twice the sums where there are 32 registers: half as many looks at the table.
-    one.loop(channels, (2, 1) if lanes * one.size == 64 else (1,), body)
-    return one.function
+        self.repeat(begin, blocks, [x, out], block)[0].ret_void()
+        return self.function
+
+    def shifts(self, builder, step, row):
+        """From the first pixel to each."""
+        return [
+            builder.add(builder.mul(row, number(r)), builder.mul(step, number(q)))
+            for r in range(self.rows)
+            for q in range(self.pixels)
+        ]
+
+    def some_channels(self, builder, at, to, offset, vectors, mask):
+        """All taps of some vectors of a block; gives the builder to go on with."""
+        parts = [number(v * self.lanes * self.size) for v in range(vectors)]
+        at, to = builder.add(at, offset), builder.add(to, offset)
+        weights = builder.add(self.weights, offset)
+
+        def tap(inner, t, sums):
+            pair = inner.add(self.table, inner.mul(t, number(16)))
+            from_x = inner.add(at, self.integer(inner, pair))
+            place = inner.add(weights, self.integer(inner, pair, 8))
+            kept = [self.read(inner, inner.add(place, part), mask) for part in parts]
+            old = iter(sums)
+            following = []
+            for shift in self.shifts_x:
+                pixel = inner.add(from_x, shift)
+                for part, weight in zip(parts, kept, strict=True):
+                    value = self.read(inner, inner.add(pixel, part), mask)
+                    following.append(self.multiply_add(inner, value, weight, next(old)))
+            return inner, following
+
+        first = [self.zero] * (self.rows * self.pixels * vectors)
+        builder, sums = self.repeat(builder, self.taps, first, tap)
+        later = builder.add(at, self.ahead)
+        value = iter(sums)
+        for shift_x, shift_out in zip(self.shifts_x, self.shifts_out, strict=True):
+            for part in parts:
+                self.prefetch(builder, builder.add(builder.add(later, shift_x), part))
+                place = builder.add(builder.add(to, shift_out), part)
+                self.put(builder, next(value), place, mask)
+        return builder
+
+    def put(self, builder, value, place, mask):
+        if self.past and mask is None:
+            self.write_past(builder, value, place)
+        else:
+            self.write(builder, value, place, mask)
 
 
 def _dots(module, dtype, lanes, name):
@@ -181,29 +230,32 @@ def _dots(module, dtype, lanes, name):
 
 
 def sums(dtype, lanes):
-    """An operation on a number of pixels, 1 to PIXELS, known only at run time.
+    """An operation on blocks of one of four shapes, 0 to 3, known only at run time.
 
-    One more stands for PIXELS that are written past the caches (see `intrinsics/fma_tile`).
+    They are `MOST_ROWS` rows of `most_pixels` or of one pixel, and one row of twice as many or of
+    one. 4 to 7 are the same, written past the caches (see `intrinsics/fma_tile`).
     """
+    most = most_pixels(dtype, lanes)
+    shapes = [(MOST_ROWS, most), (MOST_ROWS, 1), (1, 2 * most), (1, 1)]
 
     @intrinsic
-    def run(typing, pixels, blocks, table, taps, step_x, weights, out, step_out, channels):
+    def run(typing, shape, blocks, x, out, table, taps, sizes):
         def codegen(context, builder, signature, arguments):
             after = builder.append_basic_block("after")
             choice = builder.switch(arguments[0], after)
-            for count in range(1, MAX_PIXELS + 2):
-                name = f"kbench_depthwise_{dtype}_{lanes}_{count}"
-                sizes = min(count, MAX_PIXELS), count > MAX_PIXELS
-                function = _sums(builder.module, dtype, lanes, *sizes, name)
+            for index in range(2 * len(shapes)):
+                name = f"kbench_depthwise_{dtype}_{lanes}_{index}"
+                past, chosen = divmod(index, len(shapes))
+                tile = _Sums(builder.module, dtype, lanes, *shapes[chosen], past, name)
                 block = builder.append_basic_block()
-                choice.add_case(number(count), block)
+                choice.add_case(number(index), block)
                 with builder.goto_block(block):
-                    builder.call(function, arguments[1:])
+                    builder.call(tile.emit(), arguments[1:])
                     builder.branch(after)
             builder.position_at_end(after)
             return context.get_dummy_value()
 
-        return types.void(*[types.intp] * 9), codegen
+        return types.void(*[types.intp] * 7), codegen
 
     return run
 

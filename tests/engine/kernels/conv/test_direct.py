@@ -183,6 +183,13 @@ DEPTHWISE = [
     ((1, 1500), (1, 3), (1, 1500), (1, 1), (0, 1), (1, 1), 2, 4, 1),  # rows cut into pieces
     ((6, 7), (2, 2), (3, 2), (3, 4), (1, 1), (1, 1), 2, 5, 1),
     ((4, 4), (2, 2), (9, 9), (1, 1), (20, 20), (3, 3), 1, 3, 1),
+    # three rows at once where all taps are inside, of which some are left over
+    ((5, 4), (3, 3), (5, 4), (1, 1), (1, 1), (1, 1), 1, 53, 1),
+    ((8, 12), (3, 3), (6, 10), (1, 1), (0, 0), (1, 1), 2, 20, 1),
+    ((22, 13), (3, 5), (11, 13), (2, 1), (1, 2), (1, 1), 1, 33, 1),
+    ((9, 11), (2, 3), (5, 6), (2, 2), (1, 1), (1, 1), 2, 16, 1),
+    ((3, 9), (5, 3), (3, 9), (1, 1), (2, 1), (1, 1), 2, 7, 1),  # never all of them
+    ((12, 5), (3, 1), (12, 5), (1, 1), (3, 0), (3, 1), 1, 65, 1),
 ]
 
 
@@ -287,16 +294,33 @@ def test_one_tap_gives_each_place_what_it_would_get_alone(dtype):
         np.testing.assert_array_equal(out[:, :, first : first + 5], alone)
 
 
+@pytest.mark.parametrize("dtype", FLOATS[:2])
+def test_depthwise_gives_each_place_what_it_would_get_alone(dtype):
+    """Also beside NaN and infinities, which reach the places around them and one channel only."""
+    x, kernel, g = operands((11, 10), (3, 3), (11, 10), 2, 37, 1, dtype, deep=True)
+    x[0, 4, 5, 36], x[1, 10, 0, 0] = np.nan, np.inf
+    out = np.empty_like(g)
+    run_depthwise("forward", out, x, kernel, *ONES)
+    odd = np.zeros_like(out, bool)
+    odd[0, 3:6, 4:7, 36], odd[1, 9:, :2, 0] = True, True
+    np.testing.assert_array_equal(~np.isfinite(out), odd)
+    assert np.isnan(out[0, 3:6, 4:7, 36]).all() and np.isinf(out[1, 9:, :2, 0]).all()
+    for row, column in itertools.product(range(11), range(10)):
+        alone = np.empty((2, 1, 1, 37), dtype)
+        run_depthwise("forward", alone, x, kernel, (1, 1), (1 - row, 1 - column), (1, 1))
+        np.testing.assert_array_equal(alone[:, 0, 0], out[:, row, column])
+
+
 def test_nothing_outside_of_the_result_is_written():
-    for size in SIZES + ONE_TAP:
+    sizes = [(run_found, size) for size in SIZES + ONE_TAP]
+    for run, size in sizes + [(run_depthwise, size) for size in DEPTHWISE]:
         space, window, places, *geometry, images, channels, filters = size
-        arrays = operands(space, window, places, images, channels, filters, "float32")
+        deep = run is run_depthwise
+        arrays = operands(space, window, places, images, channels, filters, "float32", deep)
         for way in WAYS:
             like = arrays[{"forward": 2, "to_input": 0, "to_kernel": 1}[way]]
             guarded = np.full(like.size + 512, 7.5, "float32")
-            run_found(
-                way, guarded[256:-256].reshape(like.shape), *inputs_of(way, *arrays), *geometry
-            )
+            run(way, guarded[256:-256].reshape(like.shape), *inputs_of(way, *arrays), *geometry)
             assert (guarded[:256] == 7.5).all() and (guarded[-256:] == 7.5).all()
 
 
