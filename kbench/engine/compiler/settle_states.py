@@ -15,8 +15,9 @@ import numpy as np
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.graph.apply import make_node
 from kbench.engine.graph.convert import constant_node
-from kbench.engine.graph.operators import OPERATORS
+from kbench.engine.graph.op import op_of
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.variables import Variable
 
 MAX_NODES = 64
@@ -43,8 +44,7 @@ def settle_states(
 def _settled(value: Tensor) -> Tensor:
     tiny = np.finfo(value.spec.dtype).tiny
     least = constant_node(np.array(tiny, value.spec.dtype), "least", value.place)
-    settled = OPERATORS["settled"].op  # type: ignore[attr-defined]  # of a declared function
-    return make_node(settled, value, value, least)
+    return make_node(op_of(Role.SETTLED), value, value, least)
 
 
 def _can_shrink(value: Tensor, target: Variable, stop: set[int]) -> bool:

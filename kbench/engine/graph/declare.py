@@ -108,12 +108,13 @@ def elementwise(
     gradient: Gradient | None,
     check: Callable[..., None] | None = None,
     laws: tuple[Law, ...] = (),
+    role: Role | None = None,
 ) -> Callable[[Callable[P, Tensor]], Declared[P]]:
     """Declare an elementwise op by an expression over its parameters' names.
 
     `dtype` is the rule: "float" (integers become floatx), "number" (bool becomes int32), "same",
     "divide", "compare" (bool result) or "bool". `check` sees the arrays before they are used, and
-    raises. `laws` simplify its nodes.
+    raises. `laws` simplify its nodes, and `role` is what it is to passes.
     """
 
     def declare(function: Callable[P, Tensor]) -> Declared[P]:
@@ -126,7 +127,7 @@ def elementwise(
             return _elementwise_spec(op, specs, boolean)
 
         name, count = function.__name__.lstrip("_"), len(names)
-        traits: dict[str, Any] = {"laws": laws, "checks": check is not None}
+        traits: dict[str, Any] = {"laws": laws, "checks": check is not None, "role": role}
         op = register(Op(name, "elementwise", infer, run, gradient, tree, names=names, **traits))
         make = None if dtype == "bool" else maker(op, boolean)
 

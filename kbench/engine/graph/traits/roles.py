@@ -51,6 +51,8 @@ class Role(Enum):
     """It repeats the first operand along `axis`."""
     RESHAPE = auto()
     """It gives the elements of the first operand, in their order, in another shape."""
+    SETTLED = auto()
+    """It gives its first operand, and 0 for what is nearer to 0 than the second."""
 
 
 def axis_permuted(attrs: Attrs, pattern: Pattern) -> Attrs:

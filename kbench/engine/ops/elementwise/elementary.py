@@ -10,6 +10,7 @@ from kbench.engine.graph.convert import Constant, as_tensor, tensors_of
 from kbench.engine.graph.declare import elementwise
 from kbench.engine.graph.tensor import Operand, Tensor, operator
 from kbench.engine.graph.traits.laws import is_number, same_spec
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.ops.elementwise.arithmetic import multiply, where
 from kbench.engine.ops.elementwise.compare import equal
 
@@ -265,8 +266,7 @@ def pow(x: Operand, a: Operand) -> Tensor:
     return _power(base, exponent)
 
 
-@operator("settled")
-@elementwise("where(abs(x) < least, 0.0, x)", "same", None)
+@elementwise("where(abs(x) < least, 0.0, x)", "same", None, role=Role.SETTLED)
 def settled(x: Operand, least: Operand) -> Tensor:
     """Each element that is at least `least` away from 0, and 0 for the others; NaN stays NaN.
 
