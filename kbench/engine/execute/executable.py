@@ -98,6 +98,9 @@ class Executable:
         # What prints, or runs plans of its own, may ask for variables of the user's context.
         self._is_pure = all(value.op.pure and value.op.kind != "several" for value in values)
         self._views = self._copied_roots()
+        plain = self._replay_policy is None and self._in_place is None and not self._views
+        self.is_simple = plain and self._is_pure
+        self.direct = self._direct() if self.is_simple else None
         self._kept: Buffers | None = None
         self._runs = 0
         self._check_memory()
@@ -130,6 +133,22 @@ class Executable:
                 copied.add(position)
             seen.add(root)
         return frozenset(copied)
+
+    def _direct(self) -> Callable[[Sequence[np.ndarray]], list[np.ndarray] | None] | None:
+        """The call of a plan of one step that reads what is fed; see `Step.repeat`."""
+        if len(self.steps) != 1 or len(self._fresh) != 1 or self._variables:
+            return None
+        (step,), ((slot, allocate),) = self.steps, self._fresh
+        repeat = step.repeat
+        reads = [(place, read) for place, read in enumerate(step.reads)]
+        if repeat is None or self.roots != [slot] or self._feeds != reads:
+            return None
+
+        def call(arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
+            out = allocate()
+            return [out] if repeat(out, *arrays) else None
+
+        return call
 
     # -------------------------------------------------------------- memory
 
@@ -183,6 +202,8 @@ class Executable:
 
     # -------------------------------------------------------------- running
 
+    is_simple: bool
+    """Whether its runs are its steps and nothing else."""
     record: RunRecord | None = None  # the last recorded run
     _unfinished: RunRecord | None = None  # until its last steps have stored
     _read: list[np.ndarray | None] | None = None  # what the last steps are to read when they store
@@ -233,6 +254,18 @@ class Executable:
             owned(registers[root]) if index in self._views or root in own else registers[root]
             for index, root in enumerate(self.roots)
         ]
+
+    def run_simple(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """`run` of a plan that `is_simple`, while nothing is recorded."""
+        registers = self._template.copy()
+        for index, slot in self._feeds:
+            registers[slot] = arrays[index]
+        if self._variables:
+            with store_lock:
+                for slot, variable in self._variables:
+                    registers[slot] = variable._array
+        quietly(self._run_plain, self.runners, registers, self._buffers())
+        return [registers[root] for root in self.roots]
 
     def lasting_buffers(self) -> Buffers:
         """Where intermediate results go in every run, once the plan has memory of its own."""

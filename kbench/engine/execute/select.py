@@ -90,6 +90,7 @@ def compiled_step(value: Value, values: Sequence[Value], makers: PlanMakers) -> 
             run=compiled.run,
             form=compiled.form,
             prepare=compiled.prepare,
+            repeat=compiled.repeat,
         )
     found = library_step(value, values)
     if found is None:

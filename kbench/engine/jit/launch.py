@@ -135,11 +135,21 @@ class Prepared(NamedTuple):
         return self._replace(check_after=check, otherwise=otherwise)
 
 
+def _never(*_arrays: Array) -> bool:
+    return False
+
+
 class Preparable:
     """A kernel that makes its calls as data."""
 
     prepare: Callable[..., Prepared]
     """`prepare(out, *arrays, workspace=..., **more)`: checks all of them, and gives the call."""
+
+    repeat: Callable[..., bool] = staticmethod(_never)
+    """`repeat(out, *arrays)`: makes the call at once, where an earlier one tells how; False where
+    none does. `out` is memory of a plan's own, apart from what is read."""
+    keep: Callable[..., object] = staticmethod(_never)
+    """`keep(out, *arrays)`: notes of a call that was made what `repeat` has to know."""
 
 
 def run(prepare: Callable[..., Prepared], cancel_check: CancelCheck | None) -> str:

@@ -95,6 +95,16 @@ def is_recording() -> bool:
     return _local.sinks is not None or (bool(run_finished.listeners) and not read_only.is_active())
 
 
+def is_watched() -> bool:
+    """Whether anybody is to be told of a call, its inputs or its results."""
+    return bool(
+        inputs_fed.listeners
+        or call_ended.listeners
+        or run_finished.listeners
+        or _local.sinks is not None
+    )
+
+
 def publish(record: RunRecord) -> None:
     """Hand a finished record to the recordings of this thread and to every listener."""
     for sink in _local.sinks or ():

@@ -44,6 +44,21 @@ class _Block:
 _spare: list[_Block] = []
 
 
+def borrow(size: int) -> _Block:
+    """A block of that size at least, for a moment; `give_back` keeps it for the next call."""
+    try:
+        block = _spare.pop()
+    except IndexError:
+        block = None
+    return block if block is not None and block.size >= size else _Block(max(size, MIN_BLOCK_BYTES))
+
+
+def give_back(block: _Block) -> None:
+    """Keep a block for the next call, where there is room for it."""
+    if len(_spare) < MAX_KEPT_BLOCKS:
+        _spare.append(block)
+
+
 class Workspace:
     """Memory of one call, for as long as this is: nothing is cleared, and nothing overlaps."""
 

@@ -55,6 +55,8 @@ class Step:
     group_step: GroupStep | None = None
     prepare: Callable[[Registers, Buffers, Workspace], Prepared | None] | None = None
     """What it does as a kernel's call, where that can be: the buffers are its results."""
+    repeat: Callable[..., bool] | None = None
+    """`repeat(out, *read)`: does it once more at once, where all is known from earlier calls."""
 
     @property
     def writes(self) -> tuple[int, ...]:

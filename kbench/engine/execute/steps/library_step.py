@@ -96,6 +96,7 @@ class KernelStep:
         self.factory = factory
         self.kernel: Callable[..., object] | Preparable | None = None
         self.variant = "library"  # of the kernel's last call
+        self._slot, self._inputs = value.slot, value.inputs
 
     def form(self) -> str:
         return self.variant if self.kernel is not None else self.value.op.tier
@@ -106,9 +107,8 @@ class KernelStep:
         return self.kernel
 
     def run(self, registers: Registers, buffers: Buffers) -> None:
-        value = self.value
-        arrays = [registers[slot] for slot in value.inputs]
-        kernel, out = self.find(), buffers[value.slot]
+        value, kernel, out = self.value, self.find(), buffers[self._slot]
+        arrays = list(map(registers.__getitem__, self._inputs))
         if kernel is None:
             registers[value.slot] = value.op.numpy(out, *arrays, **value.attrs)
             return
@@ -119,13 +119,22 @@ class KernelStep:
         if out is None:
             out = pool.take(value.shape, value.spec.dtype)
         if isinstance(kernel, Preparable):
+            if kernel.repeat(out, *arrays):
+                registers[self._slot] = out
+                return
             workspace = Workspace()
             prepared = kernel.prepare(out, *arrays, workspace=workspace)
             self.variant = prepared.run(cancel.check)
             workspace.release()
+            kernel.keep(out, *arrays)
         else:
             kernel(out, *arrays, cancel.check)
         registers[value.slot] = out
+
+    def repeat(self, out: np.ndarray, *arrays: np.ndarray) -> bool:
+        """What `run` does, once more; False where it is not known how."""
+        kernel = self.find()
+        return isinstance(kernel, Preparable) and kernel.repeat(out, *arrays)
 
     def prepare(
         self, registers: Registers, buffers: Buffers, workspace: Workspace

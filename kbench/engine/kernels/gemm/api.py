@@ -21,12 +21,14 @@ from typing import NamedTuple
 import numpy as np
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
+from kbench.engine.jit.array_memory import can_write_to
 from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import (
     STEADY_PACER,
     HostStep,
     Launch,
+    LaunchGraph,
     Part,
     Preparable,
     Prepared,
@@ -38,6 +40,7 @@ from kbench.engine.kernels.conv.launch import copied, result_array
 from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.gemm import source as sources
 from kbench.engine.kernels.gemm import tiling as gemm_plan
+from kbench.engine.kernels.gemm.repeated import Repeatable, RepeatedProduct
 from kbench.engine.kernels.gemm.tiling import Piece, ProductSizes, Tile
 from kbench.engine.runtime import config, threads
 from kbench.engine.runtime.pacer import Pacer
@@ -50,6 +53,8 @@ MAX_PLANS = 512
 MAX_KEPT_SCRATCH_BYTES = 1 << 25
 """Bytes of scratch memory that are kept for the next product: fresh pages cost as much as packing
 into them."""
+MAX_MISSES = 16
+"""Times that a step may come with arrays of another form before its calls are kept no longer."""
 MIN_PACED_FLOPS = 1 << 28
 """Operations from which on a run tells how fast the machine is."""
 PACERS = {
@@ -105,6 +110,8 @@ class Product(Preparable):
 
     def __init__(self, compiled: Compiled, dtype: str) -> None:
         self._compiled, self._dtype = compiled, dtype
+        self._known: RepeatedProduct | None = None
+        self._misses = 0
 
     def __call__(
         self,
@@ -133,6 +140,41 @@ class Product(Preparable):
             parts.append(copied(out, into))
         lasts = into is out and given[0] is x and given[1] is y
         return Prepared(parts, "library", None, None, given, lasts)
+
+    def repeat(self, out: Array, x: Array, y: Array) -> bool:
+        """The call at once, where the last one kept is for arrays of this form; False otherwise."""
+        known = self._known
+        return known is not None and known.run(out, x, y)
+
+    def keep(self, out: Array, x: Array, y: Array) -> None:
+        """Have calls for arrays of the form of these, which were multiplied, made by `repeat`."""
+        known = self._known
+        if (known is None or not known.fits(out, x, y)) and self._misses < MAX_MISSES:
+            self._misses += 1
+            self._known = _repeated(self._compiled, self._dtype, out, x, y)
+
+
+def _repeated(
+    compiled: Compiled, dtype: str, out: Array, x: Array, y: Array
+) -> RepeatedProduct | None:
+    """The calls of this form; None where `prepare` would copy, or needs more than one run."""
+    _expect(out, x, y, dtype)
+    if compiled.dtype != dtype or not out.size or not x.shape[-1]:
+        return None
+    if not can_write_to(out, dtype, (x, y)) or _followed(x) is not x or _followed(y) is not y:
+        return None
+    shapes = out.shape, x.shape, y.shape
+    runs, size = _planned(compiled, *shapes, x.strides, y.strides, threads.count(), False)
+    if len(runs) > 1 or size > MAX_KEPT_SCRATCH_BYTES or not LaunchGraph.is_supported():
+        return None
+    (only,) = runs
+
+    def launch() -> Launch:
+        return only.part(compiled, 0, out, x, y, None).launch()
+
+    piece, pacer = only.piece, PACERS[dtype]
+    work, packed_at = piece.jobs * piece.job_work, piece.workers * piece.area_bytes
+    return RepeatedProduct(Repeatable(launch, size, packed_at, work, pacer), out, x, y)
 
 
 def _expect(out: Array, x: Array, y: Array, dtype: str) -> None:
@@ -197,7 +239,7 @@ class _Run:
 
     def part(
         self, compiled: Compiled, room: int, out: Array, x: Array, y: Array, after: After | None
-    ) -> Part:
+    ) -> _Claimed:
         """The piece with scratch memory at `room`."""
         piece = self.piece
         params = self._template.copy()

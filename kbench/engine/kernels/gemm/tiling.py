@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from kbench.engine.core.types import Ints
 
 FLOATS = ("float32", "float64")
-MIN_FLOPS = 1 << 21
-"""Operations below which BLAS, which is called more quickly, is as fast."""
+MIN_FLOPS = 1 << 19
+"""Operations below which BLAS, called by NumPy, is as fast."""
 MIN_STACKED_FLOPS = 1 << 14
 """Operations of one of many products below which BLAS, called for each, is as fast."""
 

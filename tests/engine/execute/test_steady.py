@@ -1,0 +1,146 @@
+"""Calls like the one before: the same results and notes, and whatever is unusual is noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import kbench as K
+from kbench.engine.core import cancel
+from kbench.engine.core.errors import FeedError
+from kbench.engine.execute import steady
+from kbench.engine.execute.function import Function
+from kbench.engine.runtime import profile
+
+RNG = np.random.default_rng(3)
+
+
+def drawn(*shape: int) -> np.ndarray:
+    return RNG.normal(size=shape).astype("float32")
+
+
+def _product() -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    """One step, of a kernel."""
+    x, y = K.placeholder((None, 90)), K.placeholder((90, None))
+    return K.function([x, y], [K.dot(x, y)]), lambda: [drawn(90, 90), drawn(90, 90)]
+
+
+def _several() -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    """Several steps and results, a variable among the operands."""
+    x, w = K.placeholder((None, 8)), K.variable(drawn(8, 4))
+    y = K.dot(x, w)
+    return K.function([x], [K.sum(y), y + 1]), lambda: [drawn(5, 8)]
+
+
+@pytest.fixture(params=[_product, _several], ids=["product", "several"])
+def made(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    function, feeds = request.param()
+    for _ in range(4):
+        function(feeds())
+    assert function._steady is not None
+    return function, feeds
+
+
+Made = tuple[Function, Callable[[], list[np.ndarray]]]
+
+
+def usual(function: Function, given: list[np.ndarray]) -> list[np.ndarray]:
+    """What another function gives, which knows of no call before."""
+    return Function(function.inputs, function.outputs)(given)
+
+
+def test_results_are_right_and_nobody_elses(made: Made) -> None:
+    function, feeds = made
+    before: list[np.ndarray] = []
+    for _ in range(4):
+        given = feeds()
+        results = function(given)
+        for got, want in zip(results, usual(function, given), strict=True):
+            np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+        assert not any(np.may_share_memory(a, b) for a in results for b in before + given)
+        before += results
+
+
+def test_other_arrays_are_noticed(made: Made) -> None:
+    function, feeds = made
+    given = feeds()
+    others = [
+        [array[: len(array) // 2] if place == 0 else array for place, array in enumerate(given)],
+        [array.astype("float64") for array in given],
+        [np.asfortranarray(array) for array in given],
+        [array[::-1] for array in given],
+        [array.astype(">f4") for array in given],
+        [array.tolist() for array in given],
+        tuple(given),
+    ]
+    for other in others:
+        for _ in range(3):
+            want = usual(function, [np.asarray(array, "float32") for array in other])
+            for got, right in zip(function(other), want, strict=True):
+                np.testing.assert_allclose(got, right, 1e-4, 1e-4)
+    with pytest.raises(FeedError):
+        function([array[:, :3] for array in given])
+
+
+def test_what_is_noted_is_that_of_a_usual_call(made: Made) -> None:
+    function, feeds = made
+    count = profile.calls.count
+    for node in (*function.inputs, *function.outputs):
+        node.last = None
+    results = function(feeds())
+    assert profile.calls.count == count + 1
+    for node, array in zip(function.outputs, results, strict=True):
+        assert node.last is not None and node.last[0] == array.shape
+        assert (node.last[1] is not None) == (array.size <= steady.MAX_KEPT_ELEMENTS)
+    assert all(node.last is not None for node in function.inputs)
+
+
+def test_recordings_and_listeners_are_told(made: Made) -> None:
+    function, feeds = made
+    with K.record() as runs:
+        function(feeds())
+    assert len(runs) == 1
+    told: list[object] = []
+    for signal in (profile.call_ended, profile.inputs_fed):
+        stop = signal.subscribe(told.append)
+        function(feeds())
+        stop()
+    assert len(told) == 2
+
+
+def test_an_earlier_request_to_stop_is_forgotten(made: Made) -> None:
+    function, feeds = made
+    cancel.request()
+    assert len(function(feeds())) == len(function.outputs)
+    assert not cancel.requested()
+
+
+def test_kernels_may_be_turned_off(made: Made, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, feeds = made
+    given = feeds()
+    want = function(given)
+    monkeypatch.setenv("KBENCH_JIT", "off")
+    for got, before in zip(function(given), want, strict=True):
+        np.testing.assert_allclose(got, before, 1e-4, 1e-4)
+
+
+def test_variables_are_those_of_now() -> None:
+    x, w = K.placeholder((None, 8)), K.variable(np.zeros((8, 4), "float32"))
+    function = K.function([x], [K.dot(x, w)])
+    given = [drawn(5, 8)]
+    for number in range(5):
+        K.set_value(w, np.full((8, 4), number, "float32"))
+        np.testing.assert_allclose(function(given)[0], given[0] @ K.get_value(w), 1e-5, 1e-5)
+
+
+def test_updates_and_flags_go_the_usual_way() -> None:
+    x, w = K.placeholder((3,)), K.variable(np.zeros(3, "float32"))
+    function = K.function([x], [K.sum(w)], [(w, w + x)])
+    for number in range(5):
+        assert function([np.ones(3, "float32")])[0] == 3 * number
+    assert function._steady is None
