@@ -52,7 +52,7 @@ ITEM_PRODUCTS = 1_000_000
 PRODUCT_COST = 4
 """A product here takes as long as so many of the tile's: memory is the limit."""
 SIZES = 7
-"""Numbers that `depthwise/sources/gather` keeps beside the table of taps."""
+"""Numbers that the kernels keep beside the table of taps, at most."""
 MAX_PARTS = 32
 """Parts with sums of their own in the gradient to the weights; the threads share them out."""
 
@@ -296,17 +296,22 @@ def _planned_sums(
     across, slices = cut_columns(columns)
     each = -(-lines * slices // MAX_PARTS)
     parts = -(-lines * slices // each)
-    tables = [np.array(axis.offsets, np.int64) for axis in axes]
+    (top, bottom), (left, right) = _inside(rows, x[1]), _inside(columns, x[2])
+    areas = (16 * window[0] * window[1], 8 * SIZES)
+    tables = [np.array(places, np.int64) for axis in axes for places in (axis.offsets, axis.index)]
     values = {
-        "products": loops.products, "lines": lines, "each": each, "rows": rows.count,
+        "products": loops.products, "sizes_at": conv_launch.starts(areas)[1],
+        "lines": lines, "each": each, "rows": rows.count,
         "columns": columns.count, "in_rows": x[1], "in_columns": x[2],
         "channels": x[3], "row_stride": rows.stride, "column_stride": columns.stride,
         "row_taps": window[0], "column_taps": window[1],
-        "row_offsets": address_of(tables[0]), "column_offsets": address_of(tables[1]),
+        "row_offsets": address_of(tables[0]), "row_index": address_of(tables[1]),
+        "column_offsets": address_of(tables[2]), "column_index": address_of(tables[3]),
+        "top": top, "bottom": bottom, "left": left, "right": right,
         "across": across, "slices": slices,
     }  # fmt: skip
     work = PRODUCT_COST * each * across * window[0] * window[1] * x[3]
     fields = kernel_file.parameters_of(REDUCE)
     return parts, conv_launch.plan(
-        loops.reduce, loops.dtype, fields, values, parts, work, kept=tables
+        loops.reduce, loops.dtype, fields, values, parts, work, areas, tables
     )

@@ -1,9 +1,9 @@
 """The two inner loops of depthwise convolution, with sums kept in vector registers.
 
 `sums`: some places of some rows of the result, each the sum over taps of a place of the input times
-the tap's weights, channel by channel. `dots`: for the gradient to the weights, the sum over places
-of two rows' products. Taps and places that lie outside are left out by the caller, so nothing is
-padded.
+the tap's weights, channel by channel. `dots`: for the gradient to the weights, the sums over places
+of some rows of their products with what taps see there. Taps and places that lie outside are left
+out by the caller, so nothing is padded.
 
 Only what compiles imports this: it loads LLVM.
 """
@@ -16,6 +16,9 @@ from kbench.engine.jit.numba_backend import intrinsic, ir, types
 MOST_ROWS = 3
 """Rows of the result that are computed together: what one reads, the next finds in the first
 cache. Three take six sevenths of the time of one, and six not much less than three."""
+TAPS = (1, 2, 3, 4, 6, 9)
+"""Taps whose gradients are summed together: 9 of two vectors take 18 of 32 registers, 9 of one take
+9 of 16. The kernel `depthwise/sources/reduce` knows these numbers."""
 SIZES = 7
 """Numbers in the block of sizes: see `_Sums`."""
 _I64 = ir.IntType(64)
@@ -196,37 +199,79 @@ class _Sums(Channels):
             self.write(builder, value, place, mask)
 
 
-def _dots(module, dtype, lanes, name):
-    """The sums over pixels are added to what `sums` holds."""
-    one = Channels(module, dtype, lanes, name, 7)
-    x, step_x, g, step_g, count, sums, channels = one.function.args
+class _Dots(Channels):
+    """(rows, pixels, x, g, table, totals, sizes): for some taps, sums over pixels of some rows.
 
-    def body(builder, offset, vectors, mask):
-        shifts = [builder.add(offset, number(v * lanes * one.size)) for v in range(vectors)]
+    Each is of a place of `x` times one of `g`, and is added to what the totals hold. The table has,
+    for each tap, how far its place is from `x`, and its total from the first ones. `sizes` is the
+    address of the steps from a pixel of `x` to the next and from a row to the next, those of `g`,
+    and the channels. All but the channels are in bytes.
+    """
 
-        def pixel(inner, k, state):
-            from_x = inner.add(x, inner.mul(step_x, k))
-            from_g = inner.add(g, inner.mul(step_g, k))
-            return inner, [
-                one.multiply_add(
-                    inner,
-                    one.read(inner, inner.add(from_x, shift), mask),
-                    one.read(inner, inner.add(from_g, shift), mask),
-                    value,
-                )
-                for shift, value in zip(shifts, state, strict=True)
-            ]
+    def __init__(self, module, dtype, lanes, taps, name) -> None:
+        super().__init__(module, dtype, lanes, name, 7)
+        self.taps = taps
+        self.groups = (2, 1) if _vectors(dtype, lanes) == 2 else (1,)
 
-        builder, state = one.repeat(builder, count, [one.zero] * vectors, pixel)
-        for shift, value in zip(shifts, state, strict=True):
-            # What is there joins a row's sum now: begun with, it would make one chain of all rows.
-            place = builder.add(sums, shift)
-            joint = builder.fadd(one.read(builder, place, mask), value)
-            one.write(builder, joint, place, mask)
-        return builder
+    def emit(self):
+        self.rows, self.pixels, self.x, self.g, table, totals, sizes = self.function.args
+        _, begin = self.block("entry")
+        *self.steps, channels = (self.integer(begin, sizes, 8 * i) for i in range(5))
+        shifts = [self.integer(begin, table, 16 * t) for t in range(self.taps)]
+        places = [
+            begin.add(totals, self.integer(begin, table, 16 * t + 8)) for t in range(self.taps)
+        ]
 
-    one.loop(channels, (4, 2, 1), body)
-    return one.function
+        def body(builder, offset, vectors, mask):
+            parts = [number(v * self.lanes * self.size) for v in range(vectors)]
+            builder, sums = self.sums(builder, shifts, offset, parts, mask)
+            value = iter(sums)
+            for place in places:
+                at = builder.add(place, offset)
+                for part in parts:
+                    # What is there joins now: begun with, it would make one chain of all rows.
+                    to = builder.add(at, part)
+                    joint = builder.fadd(self.read(builder, to, mask), next(value))
+                    self.write(builder, joint, to, mask)
+            return builder
+
+        self.over(begin, channels, self.groups, body).ret_void()
+        return self.function
+
+    def sums(self, builder, shifts, offset, parts, mask):
+        """Sums of some channels, tap by tap; gives the builder behind as well.
+
+        The memory is told what the last tap and `g` will read in as many rows below.
+        """
+        step_x, row_x, step_g, row_g = self.steps
+        starts = [builder.add(builder.add(self.x, offset), shift) for shift in shifts]
+        later_x = builder.add(starts[-1], builder.mul(row_x, self.rows))
+        later_g = builder.mul(row_g, self.rows)
+
+        def pixel(inner, _index, state):
+            at, to, *sums = state
+            factors = [self.read(inner, inner.add(to, part), mask) for part in parts]
+            for part in parts:
+                self.prefetch(inner, inner.add(inner.add(later_x, at), part))
+                self.prefetch(inner, inner.add(inner.add(later_g, to), part))
+            old = iter(sums)
+            following = []
+            for start in starts:
+                place = inner.add(start, at)
+                for part, factor in zip(parts, factors, strict=True):
+                    value = self.read(inner, inner.add(place, part), mask)
+                    following.append(self.multiply_add(inner, value, factor, next(old)))
+            return inner, [inner.add(at, step_x), inner.add(to, step_g), *following]
+
+        def row(outer, _index, state):
+            at, to, *_ = state
+            outer, following = self.repeat(outer, self.pixels, state, pixel)
+            return outer, [outer.add(at, row_x), outer.add(to, row_g), *following[2:]]
+
+        first = [self.zero] * (self.taps * len(parts))
+        first = [number(0), builder.add(self.g, offset), *first]
+        builder, state = self.repeat(builder, self.rows, first, row)
+        return builder, state[2:]
 
 
 def sums(dtype, lanes):
@@ -261,15 +306,24 @@ def sums(dtype, lanes):
 
 
 def dots(dtype, lanes):
-    """An operation on two rows of pixels."""
+    """An operation on a number of taps, one of `TAPS`, known only at run time."""
 
     @intrinsic
-    def run(typing, x, step_x, g, step_g, count, sums, channels):
+    def run(typing, taps, rows, pixels, x, g, table, totals, sizes):
         def codegen(context, builder, signature, arguments):
-            name = f"kbench_depthwise_dots_{dtype}_{lanes}"
-            builder.call(_dots(builder.module, dtype, lanes, name), arguments)
+            after = builder.append_basic_block("after")
+            choice = builder.switch(arguments[0], after)
+            for count in TAPS:
+                name = f"kbench_depthwise_dots_{dtype}_{lanes}_{count}"
+                block = builder.append_basic_block()
+                choice.add_case(number(count), block)
+                with builder.goto_block(block):
+                    tile = _Dots(builder.module, dtype, lanes, count, name)
+                    builder.call(tile.emit(), arguments[1:])
+                    builder.branch(after)
+            builder.position_at_end(after)
             return context.get_dummy_value()
 
-        return types.void(*[types.intp] * 7), codegen
+        return types.void(*[types.intp] * 8), codegen
 
     return run

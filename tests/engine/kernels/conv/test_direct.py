@@ -311,6 +311,20 @@ def test_depthwise_gives_each_place_what_it_would_get_alone(dtype):
         np.testing.assert_array_equal(alone[:, 0, 0], out[:, row, column])
 
 
+@pytest.mark.parametrize("dtype", FLOATS[:2])
+def test_depthwise_gradients_keep_odd_values_where_they_belong(dtype):
+    """NaN and infinities reach the taps that meet them, in their channel."""
+    x, kernel, g = operands((17, 30), (3, 3), (17, 30), 2, 37, 1, dtype, deep=True)
+    want = expected("to_kernel", x, kernel, g, ONES, deep=True)
+    g[0, 4, 5, 36], g[1, 0, 0, 0] = np.nan, np.inf  # the second one is met by four taps
+    out = np.empty_like(kernel)
+    run_depthwise("to_kernel", out, g, x, *ONES)
+    odd = np.zeros_like(out, bool)
+    odd[:, :, 36], odd[1:, 1:, 0] = True, True
+    np.testing.assert_array_equal(~np.isfinite(out), odd)
+    np.testing.assert_allclose(out[~odd], want[~odd], rtol=1e-3, atol=1e-3)
+
+
 def test_nothing_outside_of_the_result_is_written():
     sizes = [(run_found, size) for size in SIZES + ONE_TAP]
     for run, size in sizes + [(run_depthwise, size) for size in DEPTHWISE]:

@@ -16,6 +16,6 @@ def pixels(shape, blocks, x, out, table, taps, sizes):
     _sums(shape, blocks, x, out, table, taps, sizes)
 
 
-@entry(7)
-def products(x, step_x, g, step_g, count, totals, channels):
-    _dots(x, step_x, g, step_g, count, totals, channels)
+@entry(8)
+def products(taps, rows, pixels, x, g, table, totals, sizes):
+    _dots(taps, rows, pixels, x, g, table, totals, sizes)
