@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kbench.engine.core.errors import KbenchError, ShapeError, op_symbol
 from kbench.engine.core.spec import Spec, Specs, several
@@ -47,6 +47,15 @@ class Body:
 
     def __repr__(self) -> str:
         return f"<step of {len(self.sequences)} sequences, {len(self.states)} states>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copies: plans are made anew."""
+        return Body, (self.sequences, self.states, self.captured, self.after)
+
+    @property
+    def step_tensors(self) -> tuple[Tensor, ...]:
+        """Everything that it is made of, for who walks through what a node holds."""
+        return (*self.feeds, *self.after)
 
     @property
     def feeds(self) -> tuple[Tensor, ...]:

@@ -102,6 +102,10 @@ class Spec:
     def __str__(self) -> str:
         return f"{'sparse ' if self.sparse else ''}{self.dtype}{show(self.shape)}"
 
+    def __getstate__(self) -> dict[str, object]:
+        """For copies: without what was counted since it was made."""
+        return {key: value for key, value in self.__dict__.items() if key != "elements"}
+
     @property
     def ndim(self) -> int:
         return len(self.shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn, SupportsIndex
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from kbench.engine.execute.feeds import fed_array, listed, made, unfed
 from kbench.engine.execute.plan import Plan, make_plan
 from kbench.engine.execute.steady import MAX_KEPT_ELEMENTS, SteadyCall
 from kbench.engine.execute.steps.base import Signature
-from kbench.engine.graph import scope, tensor
+from kbench.engine.graph import pickling, scope, tensor
 from kbench.engine.graph.convert import Constant, as_tensor, shared
 from kbench.engine.graph.tensor import FeedDict, Operand, Tensor, last_seen
 from kbench.engine.graph.traverse import walk
@@ -78,12 +78,9 @@ class Function:
             f"{len(self.updates)} updates>"
         )
 
-    def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
-        """What pickle, copy.copy and copy.deepcopy ask."""
-        raise TypeError(
-            f"function {self.name!r} belongs to the graph of this process, and cannot be pickled "
-            "or copied; pickle the values of its variables, and make it anew where they are read"
-        )
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For pickle and copies: the graph, which is planned anew."""
+        return Function, (self.inputs, self.outputs, self.updates, self.name)
 
     # -------------------------------------------------------------- calling
 
@@ -408,6 +405,7 @@ def feeds_of(feed_dict: object, function: str) -> FeedDict:
     return feed_dict
 
 
+tensor.set_reducer(pickling.reduced)
 tensor.set_evaluator(_evaluate)
 
 

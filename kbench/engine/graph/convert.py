@@ -51,6 +51,10 @@ class Constant(HoldsValue, Tensor):
     def window(self) -> np.ndarray:
         return self.attrs["value"]  # type: ignore[no-any-return]
 
+    def _take_state(self, state: dict[str, Any]) -> None:
+        super()._take_state(state)
+        self.value.flags.writeable = False
+
 
 def known_value(array: np.ndarray) -> tuple[int, ...] | None:
     """The entries of a small integer array, to be followed as a static value."""

@@ -33,12 +33,19 @@ serials = itertools.count()  # tensors are numbered as they are made
 _new = object.__new__
 _rich_repr: Callable[[Tensor], Mapping[str, object]] | None = None
 _evaluate: Callable[[Tensor, FeedDict | None], np.ndarray] | None = None
+_reduced: Callable[[Tensor], tuple[Any, ...]] | None = None
 
 
 def set_rich_repr(function: Callable[[Tensor], Mapping[str, object]] | None) -> None:
     """Choose what a notebook shows of a tensor: a function from tensor to MIME bundle."""
     global _rich_repr
     _rich_repr = function
+
+
+def set_reducer(function: Callable[[Tensor], tuple[Any, ...]]) -> None:
+    """Give pickle its way through a graph; called once by `execute/function.py`."""
+    global _reduced
+    _reduced = function
 
 
 def set_evaluator(function: Callable[[Tensor, FeedDict | None], np.ndarray]) -> None:
@@ -89,6 +96,7 @@ class Tensor:
     _functions: dict[tuple[int, ...], object] | None = None
     _phase_flag: bool | None = None
     _told_shape: Shape | None = None
+    _depth: int | None = None  # below one another, of the nodes that it is made of
     _name: str | scope.Numbered | None = None  # a number's is found once somebody asks for it
     _call: Call | None = None  # read off `_site` once somebody asks for it
     controls: tuple[Tensor, ...] = ()  # what it waits for
@@ -280,12 +288,18 @@ class Tensor:
     def __dlpack_device__(self) -> tuple[int, int]:
         raise self._unshared()
 
-    def __reduce_ex__(self, _protocol: SupportsIndex) -> NoReturn:
-        """What pickle, copy.copy and copy.deepcopy ask: nodes of a graph are told by identity."""
-        raise TypeError(
-            f"{self._told()} belongs to the graph of this process, and cannot be pickled or "
-            "copied; K.eval(x) gives its value, which can, and K.identity(x) another tensor"
-        )
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> tuple[Any, ...]:
+        """What pickle, copy.copy and copy.deepcopy ask."""
+        assert _reduced is not None
+        return _reduced(self)
+
+    def _held_state(self) -> dict[str, object]:
+        """What a class of nodes has besides what all have, for a copy."""
+        return {}
+
+    def _take_state(self, state: dict[str, Any]) -> None:
+        """Set what `_held_state` of the original gave."""
+        self.__dict__.update(state)
 
     def __format__(self, form: str) -> str:
         if form:

@@ -81,6 +81,11 @@ class Variable(HoldsValue, Tensor):
         self.constraint = constraint
         self.trainable = True
 
+    def _held_state(self) -> dict[str, object]:
+        """With its value as it is now."""
+        kept = {key: self.__dict__[key] for key in ("_first", "version", "constraint", "trainable")}
+        return {**kept, "_array": self.held().copy()}
+
     def peek(self) -> Held:
         """The value without a copy, read-only; it may change when the variable does."""
         array = self.held()
@@ -215,6 +220,9 @@ class Placeholder(Tensor):
     def __init__(self, spec: Spec, name: str | None, default: np.ndarray | None = None) -> None:
         super().__init__(PLACEHOLDER, (), {}, spec, name)
         self.default = default
+
+    def _held_state(self) -> dict[str, object]:
+        return {"default": self.default}
 
 
 # ------------------------------------------------------------------ making them

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
 
@@ -124,6 +124,22 @@ def _reset() -> None:
 scope.on_clear(_reset)
 
 
+class _Phase(Placeholder):
+    """The flag, one for each graph: of copies too."""
+
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> tuple[Any, ...]:
+        return _flag, ()
+
+
+def _flag() -> Placeholder:
+    """The placeholder of the learning phase in this graph."""
+    global _placeholder
+    if _placeholder is None or _placeholder.generation != scope.generation():
+        _placeholder = _Phase(Spec((), "bool"), "keras_learning_phase", default=np.array(False))
+        _placeholder._phase_flag = True
+    return _placeholder
+
+
 def learning_phase() -> Tensor | float:
     """The flag that separates training (1) from testing (0).
 
@@ -136,15 +152,7 @@ def learning_phase() -> Tensor | float:
     >>> K.learning_phase().eval()
     array(False)
     """
-    global _placeholder
-    if _fixed is not None:
-        return _fixed
-    if _placeholder is None or _placeholder.generation != scope.generation():
-        _placeholder = Placeholder(
-            Spec((), "bool"), "keras_learning_phase", default=np.array(False)
-        )
-        _placeholder._phase_flag = True
-    return _placeholder
+    return _flag() if _fixed is None else _fixed
 
 
 def set_learning_phase(value: float) -> None:

@@ -41,6 +41,14 @@ class Stream:
     def __repr__(self) -> str:
         return f"seed {self.seed}"
 
+    def __getstate__(self) -> dict[str, object]:
+        """For copies, which go on where it stands."""
+        with self._lock:
+            return {key: value for key, value in self.__dict__.items() if key != "_lock"}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__.update(state, _lock=fork_safety.lock())
+
     @property
     def key(self) -> int:
         return self.seed & (1 << 64) - 1
