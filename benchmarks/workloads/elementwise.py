@@ -38,7 +38,7 @@ def _function(name: str) -> Workload:
         _above_zero if name in ("log", "sqrt") else normal(_MANY),
         formula,
         traffic=2 * size(_MANY),
-        goals=at_most(0.9),
+        goals=at_most(0.85),
         small=lambda random: (random.random((3, 4), dtype=np.float32) + np.float32(0.1),),
         long=name not in ("exp", "sin"),
     )
@@ -51,7 +51,7 @@ WORKLOADS = [
         normal(_MANY, _MANY),
         lambda F, x, y: F.sigmoid(1.5 * x + y) * F.tanh(x),
         traffic=3 * size(_MANY),
-        goals=at_most(0.9),
+        goals=at_most(0.85),
     ),
     Workload(
         "elementwise.gelu",
@@ -59,7 +59,7 @@ WORKLOADS = [
         normal(_MANY),
         lambda F, x: F.gelu(x),
         traffic=2 * size(_MANY),
-        goals=at_most(0.9),
+        goals=at_most(0.85),
     ),
     Workload(
         "elementwise.polynomial",
@@ -67,7 +67,7 @@ WORKLOADS = [
         _bounded,
         _polynomial,
         traffic=2 * size(_MANY),
-        goals=at_most(0.9),
+        goals=at_most(0.85),
     ),
     Workload(
         "elementwise.bias_relu",
@@ -75,7 +75,7 @@ WORKLOADS = [
         normal(_IMAGES, _IMAGES[-1:]),
         lambda F, x, bias: F.relu(x + bias),
         traffic=2 * size(_IMAGES),
-        goals=at_most(0.9),
+        goals=at_most(0.85),
         small=normal((3, 2, 2, 4), (4,)),
     ),
     *map(_function, ("exp", "log", "tanh", "sqrt", "sin", "cos")),

@@ -25,7 +25,7 @@ def _norm(name: str, what: str, shape: tuple[int, ...], function: str) -> list[W
             formula,
             traffic=2 * size(shape),
             tolerance=1e-5,
-            goals=at_most(0.9),
+            goals=at_most(0.8),
             small=normal((3, 2, 4, 5), (5,), (5,)),
         ),
         Workload(
@@ -35,7 +35,7 @@ def _norm(name: str, what: str, shape: tuple[int, ...], function: str) -> list[W
             gradient,
             traffic=3 * size(shape),
             tolerance=5e-5,
-            goals=at_most(0.9),
+            goals=at_most(0.8),
             small=normal((3, 2, 4, 5), (5,), (5,), (3, 2, 4, 5)),
         ),
     ]

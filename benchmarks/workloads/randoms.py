@@ -34,7 +34,7 @@ def _random(name: str, note: str, formula: Formula, inputs: Any, small: Any = No
         formula,
         traffic=size(_MANY) * (2 if name == "dropout" else 1),
         tolerance=2e-3,
-        goals=at_most(0.4),
+        goals=at_most(0.25),
         summary=_moments,
         small=small or inputs,
     )
