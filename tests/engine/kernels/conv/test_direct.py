@@ -18,7 +18,7 @@ from kbench.engine.kernels.conv import api as conv
 from kbench.engine.kernels.conv import direct
 from kbench.engine.kernels.conv.launch import Tiles
 from kbench.engine.kernels.depthwise import api as depthwise
-from kbench.engine.runtime import config
+from kbench.engine.runtime import config, cpu_caches
 from kbench.engine.runtime.workspace import Workspace
 
 __all__ = ["compiled_at_once"]
@@ -452,7 +452,7 @@ def test_depthwise_results_written_past_the_caches_are_the_same(dtype, way, monk
     x, kernel, g = operands((9, 40), (3, 3), (9, 40), 2, 48, 1, dtype, deep=True)
     results = []
     for size in (0, 1 << 40):
-        monkeypatch.setattr(depthwise.conv_launch, "MIN_STREAMED_BYTES", size)
+        monkeypatch.setattr(cpu_caches, "last_level_bytes", lambda size=size: size)
         depthwise._planned.cache_clear()
         out = pool.take(x.shape, dtype)
         out.fill(7)
