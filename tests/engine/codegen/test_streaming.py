@@ -102,6 +102,30 @@ def test_the_largest_cache_is_found(tmp_path, files, want):
     assert cpu_caches.last_level_bytes(tmp_path) == want
 
 
+CORES = [
+    ([("1", "Data", "48K"), ("1", "Instruction", "64K"), ("2", "Unified", "2048K")], (48, 2048)),
+    ([("1", "Instruction", "64K"), ("2", "Unified", "1M"), ("1", "Data", "32K")], (32, 1024)),
+    ([("3", "Unified", "32M")], None),
+    ([("1", "Data", "none"), ("2", "Unified", "")], None),
+    ([], None),
+]
+
+
+@pytest.mark.parametrize(("caches", "want"), CORES)
+def test_the_caches_of_a_core_are_found(tmp_path, caches, want):
+    """Where the system tells nothing, sizes are usual ones."""
+    for number, texts in enumerate(caches):
+        place = tmp_path / f"index{number}"
+        place.mkdir()
+        for name, text in zip(("level", "type", "size"), texts, strict=True):
+            (place / name).write_text(text + "\n")
+    found = [cpu_caches.core_bytes(level, tmp_path) for level in (1, 2)]
+    if want is None:
+        assert 1 << 14 <= found[0] <= 1 << 18 <= found[1] <= 1 << 24
+    else:
+        assert found == [size << 10 for size in want]
+
+
 @pytest.mark.parametrize("kind", ("sum", "max"))
 def test_columns_of_any_number_of_rows(kind):
     inputs = (Input("float32", (True, True, True)), Input("float32", (True, False, True)))

@@ -7,11 +7,12 @@ neither do results.
 
 from __future__ import annotations
 
-import os
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kbench.engine.core.types import Ints
+from kbench.engine.runtime import cpu_caches
 
 FLOATS = ("float32", "float64")
 MIN_FLOPS = 1 << 19
@@ -20,14 +21,9 @@ MIN_STACKED_FLOPS = 1 << 14
 """Operations of one of many products below which BLAS, called for each, is as fast."""
 
 
-def _second_cache() -> int:
-    """Bytes of the cache behind the first one; a usual size where the system does not say."""
-    name = "SC_LEVEL2_CACHE_SIZE"
-    size = os.sysconf(name) if name in getattr(os, "sysconf_names", ()) else 0
-    return size if size > 0 else 1 << 20
-
-
-SECOND_CACHE_BYTES = _second_cache()
+FIRST_CACHE_BYTES = cpu_caches.core_bytes(1)
+"""Bytes of this processor's first cache, for data."""
+SECOND_CACHE_BYTES = cpu_caches.core_bytes(2)
 """Bytes of this processor's second cache."""
 MAX_DEPTH = 1024
 """Depth at most of what is multiplied at a time. The deeper, the less often a result is read back
@@ -36,12 +32,26 @@ TILES_PER_STRIP = 4
 """Tiles, one above the other, that share a strip of the right operand where it is far away."""
 SECOND_CACHE_SHARE_BYTES = SECOND_CACHE_BYTES // 2
 """Bytes of the right operand that stay in the second cache."""
+MIN_BLOCK_COLUMNS = 512
+"""Columns of the right operand that have to fit there for a product to be made in blocks of so many
+columns: the left operand may be packed for each block again, which costs a twentieth then."""
+MAX_BLOCK_DEPTH = 512
+"""Depth of such a block, where a packed tile of the left operand fits in the first cache."""
+MAX_BLOCK_ROWS = 2048
+"""Rows at most for which a thread packs such a block for itself."""
+MIN_BLOCK_ROWS = 512
+"""Rows for which that pays at least: it takes as long as the products of some twenty rows."""
+MIN_BLOCK_FLOPS = 1 << 28
+"""Operations for which it pays: there are few jobs, and each may pack all of the left operand."""
 TILES_PER_JOB = TILES_PER_STRIP
 """Tiles, one above the other, of a job."""
 MAX_PIECE_COLUMNS = 1024
 """Columns of a piece: what is packed for it stays in the last cache."""
+MIN_NEAR_BYTES = 1 << 21
+"""Bytes that come quickly from behind the second cache, however small that is: the left operand is
+packed again for every piece of so many."""
 MAX_PIECE_DEPTH = 2048
-"""Depth of a piece, likewise."""
+"""Depth of a piece, likewise; half of it in blocks, so that a job takes a hundredth of a second."""
 MAX_IN_PLACE_ROWS = 256
 """Rows up to which the right operand is read in place: packing costs more than it gives."""
 MAX_IN_PLACE_BYTES = 1 << 20
@@ -51,8 +61,10 @@ MAX_IN_PLACE_PANELS = 4
 CONFLICT_BYTES = 4096
 """Rows that are a multiple of this apart share so few places in the first cache that they are
 always packed, unless each is read only once or twice; those of the right operand, which are read
-for every tile, at a multiple of half of it, and of a quarter in a stack, whose matrices are read
-once and from far away."""
+for every tile and asked for long before, at a multiple of a quarter of it."""
+MIN_JOB_PANELS = 4
+"""Panels of a job of all rows, where that leaves one for each thread: the tiles of the left operand
+are read again for each job."""
 JOBS_PER_THREAD = 4
 """Jobs for each thread, so that one that is late takes fewer."""
 MIN_THREAD_FLOPS = 1_500_000
@@ -146,13 +158,29 @@ def cut(sizes: ProductSizes, tile: Tile, threads: int, whole: bool) -> list[Piec
     `whole` asks for jobs of whole rows, where a row is one piece.
     """
     wide = _widest(tile)
-    if sizes.work <= MAX_WHOLE_FLOPS or (sizes.columns <= wide and sizes.depth <= MAX_PIECE_DEPTH):
+    deep = MAX_PIECE_DEPTH // 2 if _in_blocks(sizes, tile) else MAX_PIECE_DEPTH
+    if sizes.work <= MAX_WHOLE_FLOPS or (sizes.columns <= wide and sizes.depth <= deep):
         return [_piece(sizes, tile, threads, whole, (0, sizes.columns), (0, sizes.depth))]
     return [
         _piece(sizes, tile, threads, whole, columns, depth)
         for columns in split(sizes.columns, wide, 2 * tile.lanes)
-        for depth in split(sizes.depth, MAX_PIECE_DEPTH, tile.lanes)
+        for depth in split(sizes.depth, deep, tile.lanes)
     ]
+
+
+def _block_depth(tile: Tile) -> int:
+    """The depth of blocks, of which a packed tile of the left operand takes two thirds of the first
+    cache."""
+    depth = FIRST_CACHE_BYTES * 2 // 3 // (tile.tall * tile.size)
+    return max(tile.lanes, min(MAX_BLOCK_DEPTH, depth // tile.lanes * tile.lanes))
+
+
+def _in_blocks(sizes: ProductSizes, tile: Tile) -> bool:
+    """Whether a product is made in blocks: the part of the right operand that a job packs for
+    itself stays in the second cache, and a tile of the left one in the first meanwhile."""
+    columns = SECOND_CACHE_SHARE_BYTES // (_block_depth(tile) * tile.size)
+    large = sizes.rows >= MIN_BLOCK_ROWS and min(columns, sizes.columns) >= MIN_BLOCK_COLUMNS
+    return large and sizes.stacks == 1 and sizes.work >= MIN_BLOCK_FLOPS
 
 
 def _deepest(tile: Tile) -> int:
@@ -163,8 +191,9 @@ def _deepest(tile: Tile) -> int:
 
 def _widest(tile: Tile) -> int:
     """The columns of which that depth is no more than comes quickly from behind that cache."""
-    columns = 2 * SECOND_CACHE_BYTES // (_deepest(tile) * tile.size)
-    return max(2 * tile.lanes, min(MAX_PIECE_COLUMNS, columns // (2 * tile.lanes) * 2 * tile.lanes))
+    near = max(2 * SECOND_CACHE_BYTES, MIN_NEAR_BYTES)
+    columns = min(MAX_PIECE_COLUMNS, near // (_deepest(tile) * tile.size))
+    return max(2 * tile.lanes, columns // (2 * tile.lanes) * 2 * tile.lanes)
 
 
 def _piece(
@@ -174,16 +203,22 @@ def _piece(
     start, depth = along
     double = 2 * tile.lanes
     panels = -(-columns // double)
-    deeps = -(-depth // _deepest(tile))
+    in_blocks = _in_blocks(sizes, tile)
+    deeps = -(-depth // (_block_depth(tile) if in_blocks else _deepest(tile)))
     deep = padded(-(-depth // deeps), tile.lanes)
     work = 2 * sizes.rows * columns * depth
     workers = max(1, min(threads, sizes.stacks * work // MIN_THREAD_FLOPS))
     alone = work <= MAX_WHOLE_FLOPS and (workers == 1 or sizes.stacks >= 2 * workers)
     in_place = columns // double if _b_in_place(sizes, tile) else 0
-    own = alone or (not in_place and _splits_columns(sizes, tile, panels, workers, deep))
-    if own:
-        jobs = _tall_jobs(sizes, panels, 1 if alone else 2 * workers)
-    else:
+    jobs = None
+    if in_blocks and not whole and not in_place:
+        jobs = _block_jobs(sizes, tile, panels, workers, deep)
+    splits = not in_place and _splits_columns(sizes, tile, panels, workers, deep)
+    own = alone or splits or jobs is not None
+    if jobs is None and own:
+        shared = max(workers, min(2 * workers, panels // MIN_JOB_PANELS))
+        jobs = _tall_jobs(sizes, panels, 1 if alone else shared)
+    elif jobs is None:
         jobs = _jobs(sizes, tile, panels, workers, whole)
     near = deep * jobs["group"] * double * tile.size <= SECOND_CACHE_SHARE_BYTES
     chunk = min(jobs["block"], tile.most if near else TILES_PER_STRIP * tile.most)
@@ -234,8 +269,7 @@ def _b_in_place(sizes: ProductSizes, tile: Tile) -> bool:
     if sizes.rows <= 2 * tile.most:
         return True
     step = abs(sizes.b_depth)
-    apart = CONFLICT_BYTES // 2 if sizes.stacks == 1 else CONFLICT_BYTES // 4
-    return step % apart != 0 and (
+    return step % (CONFLICT_BYTES // 4) != 0 and (
         sizes.rows <= MAX_IN_PLACE_ROWS or sizes.depth * step <= MAX_IN_PLACE_BYTES
     )
 
@@ -255,6 +289,28 @@ def _tall_jobs(sizes: ProductSizes, panels: int, wanted: int) -> dict[str, int]:
     """The jobs of one product that is cut into groups of panels alone, about as many as wanted."""
     group = -(-panels // min(panels, wanted))
     return {"blocks": 1, "block": sizes.rows, "groups": -(-panels // group), "group": group}
+
+
+def _block_jobs(
+    sizes: ProductSizes, tile: Tile, panels: int, workers: int, deep: int
+) -> dict[str, int] | None:
+    """The jobs of a product in blocks, as many for each thread; None where they would be small."""
+    double = 2 * tile.lanes
+    blocks = -(-sizes.rows // MAX_BLOCK_ROWS)
+    groups = -(-panels // (SECOND_CACHE_SHARE_BYTES // (deep * double * tile.size)))
+    wide = padded(groups, workers // math.gcd(workers, blocks))
+    if _a_in_place(sizes, tile) or -(-panels // wide) * double >= MIN_BLOCK_COLUMNS // 2:
+        groups = wide
+    else:
+        blocks = padded(blocks, workers // math.gcd(workers, groups))
+    group = -(-panels // min(panels, groups))
+    block = padded(-(-sizes.rows // blocks), tile.most)
+    if block < min(sizes.rows, MIN_BLOCK_ROWS):
+        return None
+    return {
+        "blocks": -(-sizes.rows // block), "block": block,
+        "groups": -(-panels // group), "group": group,
+    }  # fmt: skip
 
 
 def _jobs(

@@ -55,6 +55,15 @@ SMALL = {
     "TILES_PER_JOB": 3,
     "MAX_IN_PLACE_PANELS": 0,
 }
+BLOCKS = {
+    **SMALL,
+    "SECOND_CACHE_SHARE_BYTES": 1 << 14,
+    "MAX_BLOCK_DEPTH": 32,
+    "MAX_BLOCK_ROWS": 40,
+    "MIN_BLOCK_ROWS": 15,
+    "MIN_BLOCK_COLUMNS": 32,
+    "MIN_BLOCK_FLOPS": 1 << 13,
+}
 ACROSS = {**SMALL, "SECOND_CACHE_SHARE_BYTES": 1 << 30, "MAX_PIECE_COLUMNS": 1 << 10}
 
 
@@ -76,6 +85,12 @@ def small_cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def across_cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The same, and jobs of all rows wherever a left operand is read in place."""
     yield from _with_cuts(ACROSS, monkeypatch)
+
+
+@pytest.fixture
+def blocks_cuts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The same, in blocks of the right operand that jobs pack for themselves."""
+    yield from _with_cuts(BLOCKS, monkeypatch)
 
 
 def product(x: np.ndarray, y: np.ndarray, **rest: Any) -> np.ndarray:
@@ -136,7 +151,7 @@ def test_sizes(size: tuple[int, int, int], dtype: str) -> None:
 @pytest.mark.parametrize("dtype", gemm_plan.FLOATS)
 @pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("size", every(2, [(one,) for one in SIZES]))
-@pytest.mark.parametrize("cuts", ["small", "across"])
+@pytest.mark.parametrize("cuts", ["small", "across", "blocks"])
 def test_every_cut(
     size: tuple[int, int, int], count: int, dtype: str, cuts: str, threads: Any, request: Any
 ) -> None:
@@ -206,8 +221,9 @@ def test_the_error_is_below_that_of_pairwise_sums() -> None:
     assert np.abs(product(x, y) / want - 1).max() < 2e-5
 
 
-@pytest.mark.usefixtures("small_cuts")
-def test_threads_change_nothing(threads: Any) -> None:
+@pytest.mark.parametrize("cuts", ["small", "blocks"])
+def test_threads_change_nothing(cuts: str, threads: Any, request: Any) -> None:
+    request.getfixturevalue(f"{cuts}_cuts")
     x, y = strided((150, 90), "plain", "float32"), strided((90, 140), "turned", "float32")
     results = []
     for count in (1, 2, 5):
@@ -300,7 +316,7 @@ def test_threads_have_equal_numbers_of_jobs(side: int, workers: int, dtype: str)
     for piece in _cut(side, dtype, workers):
         if piece.workers == workers:
             jobs = piece.jobs - piece.fields["packs"]
-            assert jobs >= 2 * workers
+            assert jobs >= workers
             assert jobs % workers in (0, workers - 1)  # the last block may be left over
 
 
@@ -312,7 +328,7 @@ def test_few_rows_are_cut_into_columns_alone(workers: int) -> None:
     (piece,) = gemm_plan.cut(sizes, tile, workers, False)
     fields = piece.fields
     assert (fields["own"], fields["packs"], fields["blocks"]) == (1, 0, 1)
-    assert piece.jobs == fields["groups"] >= 2 * workers
+    assert piece.jobs == fields["groups"] >= workers
     assert (fields["groups"] - 1) * fields["group"] < 16 <= fields["groups"] * fields["group"]
     assert piece.area_bytes >= fields["b_at"] + fields["group"] * 32 * fields["deep"] * 4
 
@@ -321,12 +337,44 @@ def test_few_rows_are_cut_into_columns_alone(workers: int) -> None:
 @pytest.mark.parametrize("second", [1 << 18, 1 << 19, 1 << 20, 1 << 21])
 def test_strips_fit_the_second_cache(second: int, dtype: str, monkeypatch: Any) -> None:
     monkeypatch.setattr(gemm_plan, "SECOND_CACHE_BYTES", second)
+    monkeypatch.setattr(gemm_plan, "SECOND_CACHE_SHARE_BYTES", second // 2)
     for piece in _cut(2048, dtype, 2):
         fields, size = piece.fields, np.dtype(dtype).itemsize
         across = 2 * fields["lanes"] + gemm_plan.TILES_PER_STRIP * fields["tall"]
         assert across * fields["deep"] * size <= second // 2 + across * fields["lanes"] * size
-        assert fields["columns"] * fields["deep"] * size <= 2 * second
+        near = max(2 * second, gemm_plan.MIN_NEAR_BYTES)
+        assert fields["columns"] * fields["deep"] * size <= near
         assert fields["depth"] <= gemm_plan.MAX_PIECE_DEPTH
+
+
+@pytest.mark.parametrize("dtype", gemm_plan.FLOATS)
+@pytest.mark.parametrize("first", [1 << 15, 3 << 14])
+@pytest.mark.parametrize("second", [1 << 19, 1 << 20, 1 << 21, 1 << 22])
+@pytest.mark.parametrize("workers", [1, 2, 3, 8, 64])
+@pytest.mark.parametrize("side", [512, 1000, 1024, 2048, 5000])
+def test_blocks_fit_both_caches(
+    side: int, workers: int, second: int, first: int, dtype: str, monkeypatch: Any
+) -> None:
+    """And every row and panel is in one job; the depth is the same for any number of threads."""
+    monkeypatch.setattr(gemm_plan, "FIRST_CACHE_BYTES", first)
+    monkeypatch.setattr(gemm_plan, "SECOND_CACHE_BYTES", second)
+    monkeypatch.setattr(gemm_plan, "SECOND_CACHE_SHARE_BYTES", second // 2)
+    size, pieces = np.dtype(dtype).itemsize, _cut(side, dtype, workers)
+    depths = [piece.fields["deep"] for piece in pieces]
+    assert depths == [piece.fields["deep"] for piece in _cut(side, dtype, 1)]
+    for piece in pieces:
+        fields, double = piece.fields, 2 * piece.fields["lanes"]
+        panels = -(-fields["columns"] // double)
+        assert (fields["blocks"] - 1) * fields["block"] < side <= fields["blocks"] * fields["block"]
+        assert (fields["groups"] - 1) * fields["group"] < panels
+        assert panels <= fields["groups"] * fields["group"]
+        if fields["own"] and side > 512:
+            across = min(fields["group"] * double, gemm_plan.padded(fields["columns"], double // 2))
+            assert across * fields["deep"] * size <= second // 2
+            assert fields["deep"] * fields["tall"] * size <= first
+            assert fields["chunk"] == fields["most"]
+            assert piece.area_bytes >= fields["b_at"] + across * fields["deep"] * size
+            assert 2 * fields["block"] * across * fields["depth"] <= 1 << 33
 
 
 # ------------------------------------------------------------------ rows after
@@ -346,7 +394,7 @@ def run(params, start, stop):
 
 
 @pytest.mark.parametrize("count", [1, 3])
-@pytest.mark.parametrize("cuts", ["usual", "small", "across"])
+@pytest.mark.parametrize("cuts", ["usual", "small", "across", "blocks"])
 @pytest.mark.parametrize("size", [(90, 50, 200), (20, 300, 10), (3, 5, 0), (400, 400, 300)])
 def test_rows_after(size: Any, cuts: str, count: int, threads: Any, request: Any) -> None:
     """Every row is met once, when it is finished."""
