@@ -17,6 +17,7 @@ from cases_sparse import SPARSE_CASES
 
 from kbench import backend as K
 from kbench.engine.ops.elementwise.arithmetic import where
+from kbench.engine.ops.elementwise.elementary import settled
 
 
 def _reflected(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -133,6 +134,12 @@ ELEMENTWISE = [
     Case("power", BINARY, _pow, domain=(0.5, 3), dtypes=NUMBERS, call=operator.pow, smooth=True),
     Case("maximum", BINARY, np.maximum, dtypes=ANY),
     Case("minimum", BINARY, np.minimum, dtypes=ANY),
+    Case(
+        "settled",
+        UNARY,
+        lambda x: np.where(np.abs(x) < 0.5, 0, x),
+        call=lambda x: settled(x, 0.5),
+    ),
 ]
 
 COMPARE = [

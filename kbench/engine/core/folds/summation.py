@@ -67,7 +67,8 @@ def added_in_order(x: np.ndarray, axis: Axes, keepdims: bool = False) -> np.ndar
     columns, rows = math.prod(beside), math.prod(places)
     together = min(WIDE_COLUMNS // max(1, columns), math.isqrt(rows))
     if (
-        not x.flags.c_contiguous
+        not x.size
+        or not x.flags.c_contiguous
         or axis != tuple(range(first, first + len(axis)))
         or columns < 2  # along contiguous elements
         or together < 2

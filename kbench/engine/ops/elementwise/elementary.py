@@ -266,9 +266,15 @@ def pow(x: Operand, a: Operand) -> Tensor:
     return _power(base, exponent)
 
 
-@elementwise("where(abs(x) < least, 0.0, x)", "same", None, role=Role.SETTLED)
+def _settled_gradient(g: Tensor, y: Tensor, x: Tensor, least: Tensor) -> tuple[Tensor | None, ...]:
+    return where(abs(x) < least, 0.0, g), None
+
+
+@elementwise("where(abs(x) < least, 0.0, x)", "same", _settled_gradient, role=Role.SETTLED)
 def settled(x: Operand, least: Operand) -> Tensor:
     """Each element that is at least `least` away from 0, and 0 for the others; NaN stays NaN.
 
     Plans settle the state that shrinks from step to step: `compiler/settle_states.py`.
+
+    Gradient: to `x`, 0 for what becomes 0.
     """

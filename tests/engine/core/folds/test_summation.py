@@ -409,7 +409,9 @@ def test_a_large_window_is_averaged_as_well(tier: str, monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 @pytest.mark.parametrize(
-    "shape", [(1031, 16), (9, 17, 33, 3), (5, 3, 400, 2), (0, 4), (3, 0, 4), (70_000, 1)], ids=str
+    "shape",
+    [(1031, 16), (9, 17, 33, 3), (5, 3, 400, 2), (0, 4), (3, 0, 4), (0, 9, 4), (70_000, 1)],
+    ids=str,
 )
 def test_short_rows_are_added_side_by_side(dtype: str, shape: tuple[int, ...]) -> None:
     """Every set of axes, of arrays in any order of memory: the same sums, and the same shape."""
