@@ -219,13 +219,7 @@ class Executable:
         in_place = self._in_place if self._in_place is not None and self._in_place.ready() else None
         runners = self.runners if in_place is None else self._early_runners
         late = () if in_place is None else in_place.targets
-        registers = self._template.copy()
-        for index, slot in self._feeds:
-            registers[slot] = arrays[index]
-        if self._variables:
-            with store_lock:
-                for slot, variable in self._variables:
-                    registers[slot] = variable._array
+        registers = self._filled(arrays)
         own: Collection[int] = ()
         recorded = not quiet and profile.is_recording()
         policy = None if quiet or recorded or self._kept is None else self._replay_policy
@@ -255,8 +249,8 @@ class Executable:
             for index, root in enumerate(self.roots)
         ]
 
-    def run_simple(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """`run` of a plan that `is_simple`, while nothing is recorded."""
+    def _filled(self, arrays: Sequence[np.ndarray]) -> Registers:
+        """The registers of a run before its first step."""
         registers = self._template.copy()
         for index, slot in self._feeds:
             registers[slot] = arrays[index]
@@ -264,6 +258,11 @@ class Executable:
             with store_lock:
                 for slot, variable in self._variables:
                     registers[slot] = variable._array
+        return registers
+
+    def run_simple(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """`run` of a plan that `is_simple`, while nothing is recorded."""
+        registers = self._filled(arrays)
         quietly(self._run_plain, self.runners, registers, self._buffers())
         return [registers[root] for root in self.roots]
 

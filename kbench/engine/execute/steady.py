@@ -62,9 +62,7 @@ class SteadyCall:
                     return None
             with self._lock:
                 results = self.executable.run_simple(inputs)
-                self._note(results)
-        else:
-            self._note(results)
+        self._note(results)
         return results
 
     def _note(self, results: Sequence[np.ndarray]) -> None:
