@@ -5,26 +5,20 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from pathlib import Path
 
+import benchmark_programs
 import numpy as np
 import pytest
-
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
+from benchmark_programs import FOLDER
 
 
 @pytest.fixture
 def harness(monkeypatch):
     """The programs of the folder, found by their names, and forgotten afterwards."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    before = set(sys.modules)
-    import harness
+    with benchmark_programs.importable(monkeypatch):
+        import harness
 
-    yield harness
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file and Path(file).is_relative_to(FOLDER):
-            del sys.modules[name]
+        yield harness
 
 
 @pytest.mark.parametrize(

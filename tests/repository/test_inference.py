@@ -5,30 +5,25 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import sys
-from pathlib import Path
 
+import benchmark_programs
 import keras_loaded
 import numpy as np
 import onnx_numpy
 import pytest
+from benchmark_programs import FOLDER
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 pytestmark = keras_loaded.OWN_WARNINGS
 
 
 @pytest.fixture
 def keras(monkeypatch):
     """Keras on kbench, and the package `inference`, which is forgotten afterwards."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    before, found = set(sys.modules), keras_loaded.load()
+    found = keras_loaded.load()
     np.random.seed(3)
-    yield found
-    found.backend.clear_session()
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file and Path(file).is_relative_to(FOLDER):
-            del sys.modules[name]
+    with benchmark_programs.importable(monkeypatch):
+        yield found
+        found.backend.clear_session()
 
 
 # ------------------------------------------------------------------ layouts

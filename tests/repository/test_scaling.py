@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
-from pathlib import Path
 
+import benchmark_programs
 import pytest
 
-FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 MEGABYTE = 1 << 20
 
 
 @pytest.fixture(autouse=True)
 def programs(monkeypatch):
     """The programs of the folder are found by their names, and forgotten afterwards."""
-    monkeypatch.syspath_prepend(str(FOLDER))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        file = getattr(sys.modules[name], "__file__", None)
-        if file and Path(file).is_relative_to(FOLDER):
-            del sys.modules[name]
+    with benchmark_programs.importable(monkeypatch):
+        yield
 
 
 def _machine(**changed):
