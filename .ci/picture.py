@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PICTURE = ROOT / "docs" / "architecture.svg"
 
 ORDER = (
-    *("cli", "tui", "notebook", "workbench", "api", "engines", "backend", "keras_client"),
+    *("cli", "tui", "notebook", "workbench", "dask", "api", "backend", "keras_client"),
     *("engine.inspect", "engine.execute", "engine.fusion", "engine.compiler"),
     *("engine.control_flow", "engine.autodiff", "engine.ops", "engine.kernels", "engine.codegen"),
     *("engine.graph", "engine.intrinsics", "engine.jit", "engine.runtime", "engine.core"),

@@ -6,12 +6,13 @@ need.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from kbench.engine.runtime import threads as _threads  # isort: skip  # before NumPy: how idle threads wait
 from kbench import backend
-from kbench import engines as _engines
 from kbench import keras_client as _keras_client
+from kbench.api import engines
 from kbench.api import legacy as _legacy
 from kbench.backend import *  # noqa: F403
 from kbench.engine.graph import tensor as _tensor
@@ -20,7 +21,8 @@ from kbench.version import __version__
 
 __all__ = ["__version__", "backend"]
 __all__ += backend.__all__
-_engines.start(_keras_file.load_file(), vars(backend), globals())
+sys.modules["kbench.engines"] = engines  # as it may be imported
+engines.start(_keras_file.load_file(), vars(backend), globals())
 _keras_client.install()
 
 
@@ -54,11 +56,15 @@ _WIDGETS = (
 
 
 def __getattr__(name: str) -> object:
-    """Widgets, `plots`, `compare` and `progress`, loaded when they are first asked for."""
+    """Widgets, `plots`, `compare`, `dask` and `progress`, loaded when they are first asked for."""
     if name == "compare":
         from kbench.api.comparison import compare
 
         return compare
+    if name == "dask":
+        import kbench.dask
+
+        return kbench.dask
     if name == "progress":
         from kbench.workbench.progress.progress import progress
 

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kbench import engines as engine_choice
+from kbench.api import engines as engine_choice
 from kbench.api.differences import Comparison, Result
 from kbench.engine.core.csr import Held
 from kbench.engine.core.errors import ArgumentError

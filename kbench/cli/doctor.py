@@ -77,7 +77,7 @@ def _versions() -> Facts:
 
 
 def _settings() -> Facts:
-    from kbench import engines
+    from kbench.api import engines
     from kbench.engine.runtime import config, keras_json, paths
 
     path = paths.keras_home() / "keras.json"

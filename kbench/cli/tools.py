@@ -45,7 +45,7 @@ def config_main(arguments: list[str]) -> int:
     given = (options.name is not None) + (options.value is not None)
     if given != expected:
         parser.error("use: kbench config, kbench config get NAME, kbench config set NAME VALUE")
-    import kbench.engines as engines
+    from kbench.api import engines
     from kbench.engine.runtime import config, keras_json, paths
 
     fields = keras_json.load_file()
@@ -103,7 +103,7 @@ def _set(config: ModuleType, name: str, text: str) -> int:
 
 def _check_engine(name: str) -> None:
     """Raise ImportError or ValueError unless keras.json can name this engine."""
-    import kbench.engines as engines
+    from kbench.api import engines
 
     if name in engines.WRITTEN_BY_KERAS:
         raise ValueError(

@@ -112,7 +112,7 @@ def alone(operation: Operation, arrays: list[np.ndarray], attributes: dict[str, 
 @functools.cache
 def numpy_engine() -> Any:
     """The engine without kernels."""
-    from kbench import engines
+    from kbench.api import engines
 
     return engines.load("numpy")
 

@@ -33,7 +33,7 @@ SECONDS = {
     "tests/keras/test_keras_layers.py": 12,
     "tests/tui/panes/test_keras_models.py": 12,
     "tests/engine/ops/test_tiers.py": 11,
-    "tests/test_engines.py": 11,
+    "tests/api/test_engines.py": 11,
     "tests/engine/kernels/test_registry.py": 10,
     "tests/engine/ops/pool/test_pooling.py": 10,
     "tests/tui/keys/test_comfort.py": 10,

@@ -19,7 +19,7 @@ from sampling import every
 
 import kbench
 from kbench import backend as K
-from kbench import engines
+from kbench.api import engines
 from kbench.cli import exit_codes
 from kbench.engine.core.errors import EngineError
 from kbench.engine.runtime import config, profile
@@ -163,7 +163,7 @@ def test_another_module_gives_its_functions(run_python: Any, modules: Path) -> N
     assert "AttributeError: the engine 'their_backend' has no 'dot'" in done.stderr
 
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("name", every(4, ["tensorflow", "theano", "cntk", "jax"]))
@@ -351,7 +351,7 @@ def test_kbench_is_there_beside_another_engine(run_python: Any, modules: Path) -
     assert found == [3.0, "their_backend", True]
 
 
-@pytest.mark.parametrize("module", ["kbench.engines", "kbench.api.comparison"])
+@pytest.mark.parametrize("module", ["kbench.engines", "kbench.api.engines", "kbench.api.comparison"])
 def test_examples(module: str) -> None:
     assert doctest.testmod(importlib.import_module(module)).failed == 0
 
