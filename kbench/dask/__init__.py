@@ -10,8 +10,9 @@ Everything that moves data or starts work is Dask's own. Dask is imported on fir
 from __future__ import annotations
 
 import importlib
+import os
 
-from kbench.engine.core.errors import EngineError
+from kbench.engine.core.errors import EngineError, see_through
 
 HOMES = {
     "fit": "kbench.dask.training.fit",
@@ -21,6 +22,8 @@ HOMES = {
 """Public name -> the module that has it."""
 
 __all__ = ["fit", "map_blocks", "predict"]
+
+see_through(os.path.dirname(__file__))  # an error names the user's line
 
 
 def __getattr__(name: str) -> object:
