@@ -103,9 +103,9 @@ def checked_sources() -> Iterator[list[str]]:
     """Hold each source that is written against its program; gives what was found wrong."""
     import source_checker
 
-    from kbench.engine.jit import service
+    from kbench.engine.jit import compile_threads
 
-    service.IDLE_SECONDS = 600.0  # one compiler for all tests of a worker that compile
+    compile_threads.IDLE_SECONDS = 600.0  # one compiler for all tests of a worker that compile
     found: list[str] = []
     with source_checker.watching(found):
         yield found
