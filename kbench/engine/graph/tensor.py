@@ -96,7 +96,8 @@ class Tensor:
     _functions: dict[tuple[int, ...], object] | None = None
     _phase_flag: bool | None = None
     _told_shape: Shape | None = None
-    _depth: int | None = None  # below one another, of the nodes that it is made of
+    batch_moments: object = None  # of a variance of `normalize_batch_in_training`
+    _reach: int | None = None  # nodes on the way to the next station, see `pickling.py`
     _name: str | scope.Numbered | None = None  # a number's is found once somebody asks for it
     _call: Call | None = None  # read off `_site` once somebody asks for it
     controls: tuple[Tensor, ...] = ()  # what it waits for

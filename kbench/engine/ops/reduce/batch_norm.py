@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import check_axes, check_axis, is_float
 from kbench.engine.core.types import Axes, Axis
@@ -54,6 +56,20 @@ def _scaled(
 # ------------------------------------------------------------------ statistics of the batch
 
 
+@dataclass(frozen=True)
+class BatchMoments:
+    """What is known of a batch normalization, for whoever spreads a batch over several workers.
+
+    It is kept with the variance that is used, and with the one that is returned.
+    """
+
+    x: Tensor  # what is normalized
+    axes: Axes
+    epsilon: float
+    centre: Tensor  # its mean and variance, with the reduced axes as 1
+    spread: Tensor
+
+
 def _kept_shape(name: str, value: Operand | None, x: Tensor, axes: Axes) -> Tensor | None:
     """A scale or offset of the shape of the axes that are kept, spread over the others."""
     if value is None:
@@ -99,10 +115,16 @@ def normalize_batch_in_training(
     wide = _wide(tensor)
     centre, spread = mean(wide, axes, keepdims=True), var(wide, axes, keepdims=True)
     normed = _scaled(wide, centre, spread, factors, epsilon)  # type: ignore[arg-type]
+    moments = (centre, spread)
     for axis in reversed(axes):
         centre, spread = squeeze(centre, axis), squeeze(spread, axis)
     dtype = tensor.spec.dtype
-    return cast(normed, dtype), cast(centre, dtype), cast(spread, dtype)
+    centre, spread = cast(centre, dtype), cast(spread, dtype)
+    if axes:
+        moments[1].batch_moments = spread.batch_moments = BatchMoments(
+            wide, axes, epsilon, *moments
+        )
+    return cast(normed, dtype), centre, spread
 
 
 # ------------------------------------------------------------------ given statistics

@@ -1,0 +1,82 @@
+"""Whether several workers are faster than one machine, from what a training has measured.
+
+One machine needs no connections, but has its own threads alone. Its time is predicted from the
+time that shards take: seconds of all shards, times the threads that computed each, divided by the
+threads of this process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from kbench.dask.training.parts import Work
+from kbench.engine.runtime import threads as own_threads
+
+FIRST_STEPS = 5
+"""Steps that are not counted: kernels are compiled, weights arrive for the first time."""
+LEAST_STEPS = 5
+"""Steps whose medians are told."""
+
+
+@dataclass
+class _Step:
+    computing: float  # of the slowest worker, seconds
+    thread_seconds: float  # of all of them
+    moved: int  # bytes
+    seconds: float = 0.0  # of the whole step
+
+
+@dataclass
+class BreakEven:
+    """Collects steps, and tells what they come to."""
+
+    steps: list[_Step] = field(default_factory=list)
+    workers: int = 0
+
+    def note(self, work: Sequence[Work], threads: Sequence[int]) -> None:
+        """What the workers have done for a step."""
+        self.workers = len(work)
+        self.steps.append(
+            _Step(
+                max(one.seconds for one in work),
+                sum(one.seconds * count for one, count in zip(work, threads, strict=True)),
+                sum(one.received + one.returned for one in work),
+            )
+        )
+        del self.steps[: -100 - FIRST_STEPS]
+
+    def add(self, seconds: float) -> None:
+        """The whole time of the step that was noted last."""
+        if self.steps:
+            self.steps[-1].seconds = seconds
+
+    def known(self) -> list[_Step]:
+        """Steps that count."""
+        found = [step for step in self.steps if step.seconds]
+        return found[FIRST_STEPS:] if len(found) >= FIRST_STEPS + LEAST_STEPS else []
+
+    def sentence(self) -> str:
+        """What a step takes, and what it would on one machine; "" while it is not known."""
+        steps = self.known()
+        if not steps:
+            return ""
+        whole = median(step.seconds for step in steps)
+        computing = median(step.computing for step in steps)
+        alone = median(step.thread_seconds for step in steps) / own_threads.count()
+        moved = median(step.moved for step in steps)
+        told = (
+            f"a step takes {_milliseconds(whole)} with {self.workers} workers: "
+            f"{_milliseconds(computing)} to compute, {_milliseconds(whole - computing)} to move "
+            f"{moved / 1e6:,.1f} MB and to wait; this machine alone "
+            f"({own_threads.count()} threads) would take about {_milliseconds(alone)}"
+        )
+        if alone <= whole:
+            return f"{told}: it is the faster way, model.fit"
+        return f"{told}, {alone / whole:.1f} times as long"
+
+
+def _milliseconds(seconds: float) -> str:
+    milliseconds = seconds * 1e3
+    return f"{milliseconds:,.1f} ms" if milliseconds < 100 else f"{milliseconds:,.0f} ms"

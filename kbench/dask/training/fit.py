@@ -1,0 +1,184 @@
+"""`kbench.dask.fit`: Keras' own `fit`, whose steps are computed by the workers of a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kbench.dask import activity, worker
+from kbench.dask.errors import ClusterError
+from kbench.dask.training.program import FIT, build
+from kbench.dask.training.step import ClusterStep
+from kbench.engine.core.errors import ArgumentError, KbenchError, shown
+
+STATISTICS = ("synchronized", "local")
+
+
+def fit(
+    model: Any,
+    x: Any = None,
+    y: Any = None,
+    *,
+    client: Any = None,
+    shards: int | None = None,
+    batch_norm: str = "synchronized",
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_steps: int = 100,
+    **arguments: Any,
+) -> Any:
+    """Train a compiled model of Keras 2.3.1 by all workers of a Dask cluster, synchronously.
+
+    Each batch is cut along axis 0 into shards. Workers compute the loss and the gradients of their
+    shards by one `K.function`; means are taken two by two on the workers; the optimizer runs once,
+    in this process, and new weights go out. So the result is that of `model.fit` with the same
+    batches: losses and weights differ by rounding (relative 1e-5 in float32, 1e-12 in float64),
+    and repeat to the bit with as many shards. The loop is Keras' own, so callbacks, history,
+    validation, sample and class weights, generators and the progress bar are as in `model.fit`.
+
+    Arguments:
+        model: a compiled `keras.Model`; it stays in this process, and is trained in place.
+        x, y: as of `model.fit`: arrays or lists of them, a generator or a `keras.utils.Sequence`.
+            Arrays of Dask may be given: batches are taken in order, `shuffle` must be False.
+        client: a `distributed.Client`; the one that was made last, if it is left out.
+        shards: parts of each batch; as many as there are workers, if it is left out. The shards
+            stay the same when workers come and go.
+        batch_norm: "synchronized" normalizes by the moments of the whole batch, as one machine
+            does; workers wait for one another in each layer. "local" takes those of each shard,
+            and moving averages are the means over shards: faster, and another result.
+        checkpoint: a file to which the model is saved, optimizer included, every
+            `checkpoint_steps` steps and when the cluster is lost.
+        checkpoint_steps: steps from one checkpoint to the next.
+        **arguments: all others of `model.fit`, as `batch_size`, `epochs`, `callbacks`. `batch_size`
+            is that of the whole batch.
+    Returns:
+        The `keras.callbacks.History`.
+    Raises:
+        ArgumentError: the model cannot be trained by shards: it is not compiled, is stateful, has a
+            loss that is a sum, a metric that does not add up, or rows that depend on one another.
+        ClusterError: no Dask, no cluster, a worker with another kbench or NumPy, or a cluster
+            that is gone. The model has the weights of the last step that was done.
+
+    Dropout and other random numbers follow from their seeds, the step and the shard; they are
+    others than on one machine. A worker that is lost costs its step a second time, and changes
+    nothing. After an interrupt the model has the weights of before or after a step, never of
+    half a step. Layers that look at other rows of a batch by themselves, other than batch
+    normalization, see those of their shard.
+    """
+    found = _client(client)
+    _check(model, batch_norm, checkpoint_steps)
+    worker.prepare(found)
+    count = len(found.nthreads()) if shards is None else shards
+    if not isinstance(count, int) or count < 1:
+        raise ArgumentError(
+            "the cluster has no workers"
+            if shards is None
+            else f"shards must be at least 1, got {shown(shards)}",
+            function=FIT,
+        )
+    program, store = build(model, uuid.uuid4().hex[:12], batch_norm == "synchronized")
+    tracker = activity.track("fit", str(getattr(model, "name", "model")))
+    step = ClusterStep(model, program, store, found, count, tracker)
+    keeper = _Keeper(model, step, checkpoint, checkpoint_steps)
+    try:
+        with _instead(model, keeper.train, step.test):
+            result = model.fit(x, y, **arguments)
+    except ClusterError as error:
+        raise keeper.told(error) from error
+    finally:
+        tracker.end()
+    told = step.break_even.sentence()
+    if told:
+        tracker.say(told)
+        if arguments.get("verbose", 1):
+            print(f"{FIT}: {told}")
+    return result
+
+
+def _client(client: Any) -> Any:
+    """The client of a cluster."""
+    import distributed
+
+    if client is None:
+        try:
+            client = distributed.default_client()
+        except ValueError:
+            raise ClusterError(
+                "no cluster: make a client first, as dask.distributed.Client() does for this "
+                "machine, or give client=",
+                function=FIT,
+            ) from None
+    if not isinstance(client, distributed.Client) or client.asynchronous:
+        raise ArgumentError(
+            f"client must be a distributed.Client that is not asynchronous, got {shown(client)}",
+            function=FIT,
+        )
+    return client
+
+
+def _check(model: Any, batch_norm: str, checkpoint_steps: int) -> None:
+    if not hasattr(model, "_make_train_function") or not callable(getattr(model, "fit", None)):
+        raise ArgumentError(f"model must be a model of Keras 2.3.1, got {shown(model)}", FIT)
+    if not hasattr(model, "train_function"):
+        raise ArgumentError("the model is not compiled: call model.compile first", function=FIT)
+    if batch_norm not in STATISTICS:
+        raise ArgumentError(
+            f"batch_norm must be 'synchronized' or 'local', got {shown(batch_norm)}", function=FIT
+        )
+    if type(checkpoint_steps) is not int or checkpoint_steps < 1:
+        raise ArgumentError(
+            f"checkpoint_steps must be at least 1, got {shown(checkpoint_steps)}", function=FIT
+        )
+
+
+@contextlib.contextmanager
+def _instead(model: Any, train: Any, test: Any) -> Iterator[None]:
+    """Let Keras call these in place of its own functions."""
+    before = model.train_function, model.test_function
+    model.train_function, model.test_function = train, test
+    try:
+        yield
+    finally:
+        model.train_function, model.test_function = before
+
+
+@dataclass
+class _Keeper:
+    """Saves the model now and then, and says what is kept when the cluster is gone."""
+
+    model: Any
+    step: ClusterStep
+    path: str | os.PathLike[str] | None
+    every: int
+    saved: int | None = None  # the step of the last checkpoint
+
+    def train(self, inputs: Any) -> list[Any]:
+        results = self.step.train(inputs)
+        if self.path is not None and self.step.steps % self.every == 0:
+            self._save()
+        note = self.step.break_even.sentence() if self.step.steps % 10 == 0 else ""
+        if note:
+            self.step.tracker.say(note)
+        return results
+
+    def _save(self) -> None:
+        """Whole or not at all: under another name first."""
+        path = os.fspath(self.path)  # type: ignore[arg-type]
+        unfinished = f"{path}.unfinished"
+        self.model.save(unfinished)
+        os.replace(unfinished, path)
+        self.saved = self.step.steps
+
+    def told(self, error: ClusterError) -> KbenchError:
+        """The error with what is left."""
+        kept = f"the model has the weights of step {self.step.steps} of this fit"
+        if self.path is not None:
+            try:
+                self._save()
+                kept += f", and so has {os.fspath(self.path)!r}"
+            except OSError as failed:
+                kept += f"; they could not be saved ({failed})"
+        return ClusterError(f"{error.reason}; {kept}; fit again goes on from there", function=FIT)

@@ -1,0 +1,388 @@
+"""A step of training as the client sees it: shards out, sums back, one store.
+
+It is called as Keras calls its own step. What fails with a worker is done again by those that are
+left, with the same result: the shards of a batch are the same, whoever computes them. An interrupt
+stops all workers; the model has the weights of before the step, or of after it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kbench.dask import activity
+from kbench.dask.errors import ClusterError
+from kbench.dask.payload import Payload, pack
+from kbench.dask.training import collective, shard
+from kbench.dask.training.break_even import BreakEven
+from kbench.dask.training.collective import Seat, Team
+from kbench.dask.training.parts import Part, merged
+from kbench.dask.training.program import FIT, Program, Store, version_of, weights_of
+from kbench.dask.worker import stop_all
+from kbench.engine.core.errors import ArgumentError
+
+POLL_SECONDS = 0.25
+"""Between two looks at who is there, while a step runs."""
+MAX_INLINE_BYTES = 1 << 18
+"""Of a worker's inputs that travel with its task; more go to the worker directly."""
+MAX_GATHERED_BYTES = 1 << 22
+"""Of the sums of all workers that this process adds up by itself: each level of a tree of tasks
+takes some 5 ms, in which as much comes over a connection of 10 Gbit/s."""
+MAX_ATTEMPTS = 20
+"""At one step, each of which lost a worker."""
+WAIT_FOR_WORKERS_SECONDS = 60
+"""Until a cluster that has lost all its workers has one again: a nanny takes a second or two."""
+NOTICE_SECONDS = 5.0
+"""For the scheduler to notice that a worker is gone which others could not reach any more."""
+MAX_LOSS_DIFFERENCE = 1e-3
+"""Between the loss of a batch and that of its shards, as a part of it: rounding gives 1e-6."""
+
+
+class WorkerLost(Exception):
+    """A worker that had shards of this attempt is gone."""
+
+
+@dataclass
+class Cluster:
+    """Who computes: the client of Dask, and what it has sent to the workers."""
+
+    client: Any
+    payload: Payload
+    threads: dict[str, int] = field(default_factory=dict)  # by worker's address
+    looked: float = 0.0
+    program: Any = None  # the future of the payload
+    weights: Any = None
+    weights_name: str = ""
+
+    def look(self) -> dict[str, int]:
+        """Ask the scheduler which workers there are."""
+        try:
+            self.threads = dict(self.client.nthreads())
+        except (OSError, RuntimeError) as error:
+            raise self.gone() from error
+        self.looked = time.monotonic()
+        return self.threads
+
+    def gone(self) -> ClusterError:
+        """The error that there is no scheduler any more."""
+        address = getattr(getattr(self.client, "scheduler", None), "address", "")
+        return ClusterError(f"the scheduler {address} of the cluster is gone", function=FIT)
+
+    def is_gone(self) -> bool:
+        return self.client.status not in ("running", "connecting", "newly-created")
+
+    def addresses(self) -> list[str]:
+        """The workers for a step, waiting for one if there is none."""
+        if not self.threads or time.monotonic() - self.looked > 1.0:
+            self.look()
+        if not self.threads:
+            try:
+                self.client.wait_for_workers(1, timeout=WAIT_FOR_WORKERS_SECONDS)
+            except TimeoutError:
+                raise ClusterError("the cluster has no workers", function=FIT) from None
+            self.look()
+        return sorted(self.threads)
+
+    def forget_data(self) -> None:
+        """Send program and weights anew, as they may be gone with a worker."""
+        self.program = self.weights = None
+        self.weights_name = ""
+
+    def send(self, weights: shard.Weights) -> tuple[Any, Any]:
+        """Futures of the program and of the weights, which each worker gets once."""
+        if self.program is None:
+            self.program = self.client.scatter(self.payload, broadcast=True)
+        if self.weights is None or self.weights_name != weights.name:
+            self.weights = self.client.scatter(weights, broadcast=True)
+            self.weights_name = weights.name
+        return self.program, self.weights
+
+
+@dataclass
+class ClusterStep:
+    """`train` and `test` take what Keras gives its functions, and give what these give."""
+
+    model: Any
+    program: Program
+    store: Store
+    client: Any
+    shards: int
+    tracker: activity.Tracker
+    steps: int = 0
+    checked: bool = False
+    cluster: Cluster = field(init=False)
+    break_even: BreakEven = field(default_factory=BreakEven)
+
+    def __post_init__(self) -> None:
+        self.cluster = Cluster(self.client, pack(self.program))
+
+    # -------------------------------------------------------------- what Keras calls
+
+    def train(self, inputs: Sequence[Any]) -> list[Any]:
+        """One step: the loss and the metrics, after all was stored."""
+        arrays, rows = self._rows(inputs)
+        if not self.checked:
+            self._check_loss(arrays, rows)
+        begin = time.monotonic()
+        total = self._summed(arrays, rows, testing=False)
+        loss, sums = total[0], total[1:]
+        program = self.program
+        slopes = [sums[position] for position in self.store.gradients]
+        metrics = self.store.train([*slopes, *sums[program.gradients :]])
+        self.steps += 1
+        self.tracker.step()
+        self.break_even.add(time.monotonic() - begin)
+        return [np.asarray(loss, self.model.total_loss.dtype)[()], *_numbers(metrics)]
+
+    def test(self, inputs: Sequence[Any]) -> list[Any]:
+        """The loss and the metrics of a batch, without training."""
+        arrays, rows = self._rows(inputs)
+        total = self._summed(arrays, rows, testing=True)
+        loss = np.asarray(total[0], self.model.total_loss.dtype)[()]
+        return [loss, *_numbers(self.store.test(total[1:]))]
+
+    def _rows(self, inputs: Sequence[Any]) -> tuple[list[Any], int]:
+        """The arrays of a batch, and how many rows they have."""
+        arrays = list(inputs)
+        batches = arrays[:-1] if self.program.phase else arrays
+        counts = sorted({len(array) for array in batches if np.ndim(array)})
+        if not batches or len(counts) != 1 or any(not np.ndim(array) for array in batches):
+            told = [f"{getattr(a, 'dtype', type(a).__name__)}{list(np.shape(a))}" for a in batches]
+            raise ArgumentError(
+                f"a batch is cut along axis 0, which must be equal for all of its arrays, and it "
+                f"has {', '.join(told) or 'none (data tensors have no place on other machines)'}",
+                function=FIT,
+            )
+        return arrays, counts[0]
+
+    def _check_loss(self, arrays: list[Any], rows: int) -> None:
+        """Compare the loss of the first batch with that of its shards.
+
+        Raises:
+            ArgumentError: they differ, so that training by shards would be another training.
+        """
+        self.checked = True
+        if min(self.shards, rows) < 2:
+            return
+        known = [*arrays[:-1], 0] if self.program.phase else arrays
+        found = float(self._summed(known, rows, testing=True)[0])
+        with collective.seated(Seat(Team("", (1.0,), ""), 0)):
+            whole = float(np.asarray(self.program.test([*known, np.float64(1.0)])[0]))
+        limit = MAX_LOSS_DIFFERENCE * max(abs(whole), abs(found), 1e-6)
+        if np.isfinite(whole) and np.isfinite(found) and abs(whole - found) > limit:
+            raise ArgumentError(
+                f"the loss of the first batch is {whole:.6g}, but {found:.6g} as the mean over its "
+                f"{min(self.shards, rows)} shards: something in it adds up over the batch, as an "
+                "activity regularizer does, or compares its rows; train on one machine",
+                function=FIT,
+            )
+
+    # -------------------------------------------------------------- one attempt after the other
+
+    def _summed(self, arrays: list[Any], rows: int, testing: bool) -> list[np.ndarray]:
+        """The sums over all shards, whatever workers get lost."""
+        weights = self._weights()
+        for _ in range(MAX_ATTEMPTS):
+            try:
+                part = self._attempt(arrays, rows, weights, testing)
+            except WorkerLost:
+                self._mark_lost()
+                self.cluster.forget_data()
+                continue
+            self._note(part, testing)
+            return part.total
+        raise ClusterError(
+            f"a step lost a worker in each of {MAX_ATTEMPTS} attempts; the model has the weights "
+            f"of step {self.steps}",
+            function=FIT,
+        )
+
+    def _weights(self) -> shard.Weights:
+        name = f"kbench-weights-{self.program.job}-{hash(version_of(self.program)):x}"
+        return shard.Weights(name, tuple(weights_of(self.program)))
+
+    def _attempt(self, arrays: list[Any], rows: int, weights: shard.Weights, testing: bool) -> Part:
+        addresses = self.cluster.addresses()
+        attempt = f"kbench-{self.program.job}-{self.steps}-{uuid.uuid4().hex[:8]}"
+        futures: list[Any] = []
+        try:
+            last = self._submitted(attempt, addresses, arrays, rows, weights, testing, futures)
+            return merged(self._awaited(last, addresses))
+        except BaseException as error:
+            self._give_up(attempt, futures)
+            if not isinstance(error, Exception) or isinstance(error, WorkerLost):
+                raise
+            raise self._explained(error, addresses) from error
+
+    def _submitted(
+        self,
+        attempt: str,
+        addresses: list[str],
+        arrays: list[Any],
+        rows: int,
+        weights: shard.Weights,
+        testing: bool,
+        futures: list[Any],
+    ) -> list[Any]:
+        """Futures of the sums over the shards; `futures` gets all that lead to them."""
+        program, sent = self.cluster.send(weights)
+        cuts = _cuts(rows, min(self.shards, rows))
+        shares = tuple((stop - start) / rows for start, stop in cuts)
+        shards = [
+            shard.Shard(number, stop - start, tuple(_cut(array, start, stop) for array in arrays))
+            for number, (start, stop) in enumerate(cuts)
+        ]
+        order = shard.Order(Team(attempt, shares, addresses[0]), self._place(), testing)
+        level = []
+        for address, own in zip(addresses, _shared_out(shards, len(addresses)), strict=True):
+            if own:
+                level.append(self._sent(program, sent, order, own, address, len(futures)))
+                futures.append(level[-1])
+                self.tracker.worker(
+                    address, _host(address), self.cluster.threads.get(address, 1), "working"
+                )
+        small = weights.nbytes * len(level) <= MAX_GATHERED_BYTES
+        while len(level) > 1 and not small:
+            pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
+            level = [
+                self._merged(attempt, pair, len(futures)) if len(pair) > 1 else pair[0]
+                for pair in pairs
+            ]
+            futures.extend(level)
+        return level
+
+    def _sent(
+        self, program: Any, weights: Any, order: shard.Order, own: Any, address: str, number: int
+    ) -> Any:
+        given: Any = own
+        if sum(shard._nbytes(array) for one in own for array in one.arrays) > MAX_INLINE_BYTES:
+            given = self.client.scatter([own], workers=[address], hash=False)[0]
+        return self.client.submit(
+            shard.run_shards,
+            program,
+            weights,
+            order,
+            given,
+            address,
+            key=f"{order.team.attempt}-{number}",
+            workers=[address],
+            allow_other_workers=False,
+            pure=False,
+        )
+
+    def _merged(self, attempt: str, pair: list[Any], number: int) -> Any:
+        key = f"{attempt}-sum-{number}-{uuid.uuid4().hex[:4]}"
+        return self.client.submit(shard.merge_parts, *pair, key=key, pure=False)
+
+    def _place(self) -> int:
+        """Which step it is, for random numbers: that of the optimizer, if it counts."""
+        counted = getattr(self.model.optimizer, "iterations", None)
+        return self.steps if counted is None else int(np.asarray(counted.held()))
+
+    # -------------------------------------------------------------- waiting, and what goes wrong
+
+    def _awaited(self, futures: list[Any], addresses: list[str]) -> list[Part]:
+        from distributed import wait
+
+        while True:
+            try:
+                wait(futures, timeout=POLL_SECONDS)
+            except TimeoutError:
+                failed = [future for future in futures if future.status in ("error", "cancelled")]
+                if failed:
+                    failed[0].result()
+                self._look_for_lost(addresses)
+                continue
+            return self.client.gather(futures)  # type: ignore[no-any-return]
+
+    def _look_for_lost(self, addresses: list[str]) -> None:
+        if self.cluster.is_gone():
+            raise self.cluster.gone()
+        if not set(addresses) <= set(self.cluster.look()):
+            raise WorkerLost
+
+    def _explained(self, error: Exception, addresses: list[str]) -> Exception:
+        """What went wrong: a worker that is gone is noticed a moment after what it causes."""
+        from distributed import KilledWorker
+        from distributed.comm.core import CommClosedError
+
+        if isinstance(error, KilledWorker):
+            return WorkerLost()
+        unreachable = isinstance(error, (CommClosedError, OSError, ClusterError)) or (
+            type(error).__name__ in ("CancelledError", "FutureCancelledError")
+        )
+        end = time.monotonic() + NOTICE_SECONDS
+        while unreachable and time.monotonic() < end:
+            if self.cluster.is_gone():
+                return self.cluster.gone()
+            try:
+                self._look_for_lost(addresses)
+            except (WorkerLost, ClusterError) as found:
+                return found
+            time.sleep(POLL_SECONDS)
+        return error
+
+    def _give_up(self, attempt: str, futures: list[Any]) -> None:
+        """Stop what runs for an attempt."""
+        if self.cluster.is_gone():
+            return
+        with contextlib.suppress(Exception):
+            self.client.cancel(futures, force=True, reason="the step was given up")
+            self.client.run(_stop, attempt, on_error="ignore")
+
+    def _mark_lost(self) -> None:
+        there = self.cluster.look()
+        for worker in self.tracker.job().workers:
+            self.tracker.worker(worker.address, state="idle" if worker.address in there else "lost")
+
+    def _note(self, part: Part, testing: bool) -> None:
+        for work in part.work:
+            self.tracker.add(
+                work.address,
+                tasks=work.shards,
+                rows=work.rows,
+                seconds=work.seconds,
+                received=work.received,
+                returned=work.returned,
+            )
+            self.tracker.worker(work.address, state="idle")
+        if not testing:
+            threads = [self.cluster.threads.get(work.address, 1) for work in part.work]
+            self.break_even.note(part.work, threads)
+
+
+def _stop(attempt: str, dask_worker: Any = None) -> None:
+    """On a worker's event loop: end an attempt's shards."""
+    collective.forget(dask_worker, attempt)
+    stop_all(dask_worker, attempt)
+
+
+def _numbers(values: Sequence[Any]) -> list[Any]:
+    return [np.asarray(value)[()] for value in values]
+
+
+def _cuts(rows: int, count: int) -> list[tuple[int, int]]:
+    """Where shards begin and end; the first ones have a row more where it does not come out."""
+    size, more = divmod(rows, count)
+    ends = [size * (number + 1) + min(number + 1, more) for number in range(count)]
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _cut(array: Any, start: int, stop: int) -> Any:
+    return array if np.ndim(array) == 0 else array[start:stop]
+
+
+def _shared_out(shards: list[shard.Shard], workers: int) -> list[list[shard.Shard]]:
+    """Neighbouring shards for each worker, so that most sums are made where they are."""
+    cuts = [len(shards) * number // workers for number in range(workers + 1)]
+    return [shards[start:stop] for start, stop in zip(cuts, cuts[1:], strict=False)]
+
+
+def _host(address: str) -> str:
+    return address.rpartition("://")[2].rpartition(":")[0]
