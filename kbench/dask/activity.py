@@ -1,17 +1,22 @@
 """What the workers of a cluster have done for a running `fit` or map, for whoever shows it.
 
-The workbench reads `jobs()` from any thread; what runs writes. Must not import Dask.
+The workbench reads `jobs()` from any thread; what runs writes. When a job begins, ends or has a
+note, the engine's signal `profile.job_changed` says so. Must not import Dask.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 
+from kbench.engine.runtime import profile
+
 MAX_JOBS = 8
 """Jobs that are kept, the newest: those that run, and some that have ended."""
+_numbers = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,7 @@ class Job:
     running: bool = True
     workers: tuple[WorkerFigures, ...] = ()
     note: str = ""  # one sentence, as that one machine would be faster
+    number: int = 0  # from 1 on, in the order in which jobs began
 
     def share(self, worker: WorkerFigures) -> float:
         """What part of all computing time of this job was a worker's, from 0 to 1."""
@@ -62,6 +68,7 @@ class Tracker:
     _ended: float | None = None
     _note: str = ""
     _lock: threading.Lock = field(default_factory=threading.Lock)
+    number: int = field(default_factory=_numbers.__next__)
 
     def worker(self, address: str, host: str = "", threads: int = 1, state: str = "idle") -> None:
         """Tell of a worker, or of its state."""
@@ -100,14 +107,23 @@ class Tracker:
             self._steps += count
 
     def say(self, note: str) -> None:
-        """Keep a sentence for whoever looks."""
+        """Keep a sentence for whoever looks; it may come after the end."""
         with self._lock:
             self._note = note
+        profile.job_changed.emit(self.number)
 
     def end(self) -> None:
-        """The job is over; its figures stay."""
+        """The job is over; its figures stay. A second time changes nothing."""
         with self._lock:
+            if self._ended is not None:
+                return
             self._ended = time.monotonic()
+        profile.job_changed.emit(self.number)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the job is over."""
+        return self._ended is not None
 
     def job(self) -> Job:
         """As it stands."""
@@ -123,6 +139,7 @@ class Tracker:
                 ended is None,
                 tuple(self._workers.values()),
                 self._note,
+                self.number,
             )
 
 
@@ -131,12 +148,14 @@ _trackers_lock = threading.Lock()
 
 
 def track(kind: str, name: str, total: int | None = None) -> Tracker:
-    """Begin a job that `jobs` tells of."""
+    """Begin a job that `jobs` tells of, until eight newer ones have ended; `end` it in any case."""
     tracker = Tracker(kind, name, total)
     with _trackers_lock:
-        _trackers[id(tracker)] = tracker
+        _trackers[tracker.number] = tracker
         while len(_trackers) > MAX_JOBS:
-            _trackers.popitem(last=False)
+            ended = (key for key, kept in _trackers.items() if kept.ended)
+            del _trackers[next(ended, next(iter(_trackers)))]
+    profile.job_changed.emit(tracker.number)
     return tracker
 
 
