@@ -38,6 +38,16 @@ loss = K.mean(K.square(y))
 step = K.function([x], [loss], name="step")
 step([np.array([[1.0, 0.5]])])
 """
+JOB = """\
+from kbench.dask import activity
+
+job = activity.track("fit", "mlp", total=300)
+for number in range(2):
+    address = f"tcp://10.0.0.{number + 1}:40001"
+    job.worker(address, host=f"node{number + 1}", threads=8, state="working")
+    job.add(address, tasks=120, rows=3840, seconds=3.0, received=12 << 20, returned=1 << 20)
+job.step(120)
+"""
 FIXED: Json = {"seconds": 0.0001, "kernel_seconds": 0, "gb_per_s": 0.5, "gflop_per_s": 0.1}
 FIXED |= {"pid": 4711, "python": "3.11.7", "kbench": "0.1.0"}
 
@@ -75,6 +85,11 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
      "(`run`). With `step` only the generated source of that step. `measure` finds out what the "
      "machine can do at best.",
      [{"verb": "plan"}, {"verb": "plan", "step": 0}], ""),
+    ("What each worker of a fit or a map over a cluster has done: of the job that leads, or of a "
+     "number (`job`). A job leads while it runs, and until a later cell has recorded a run. At "
+     "most 256 workers have a row, or `most`; the rest is summed up in `others`. While a job runs "
+     "the inspector pushes twice a second how far it is; who shows the rows asks for them.",
+     [{"verb": "jobs"}], "jobs"),
     ("Whether runs are recorded for `plan`.", [{"verb": "trace", "on": False}], ""),
     ("The settings, after `set`. While a cell runs, a change waits for its end, and the reply "
      "names it under `queued`.",
@@ -146,6 +161,7 @@ def drawn() -> str:
 
     pushed: list[Json] = []
     names: Json = {}
+    beside: Json = {}  # not among the names that the inspector tells of
     inspector = Inspector(names, publish=pushed.append)
     inspector.handle({"verb": "trace", "on": True})
 
@@ -174,6 +190,8 @@ def drawn() -> str:
             for request in requests:
                 number += 1
                 asked = {"id": number, **request}
+                if kind == "jobs":
+                    exec(JOB, beside)
                 shown += [asked, inspector.handle(asked)]
             if kind == "changed":
                 run("pass")
@@ -182,6 +200,9 @@ def drawn() -> str:
                 pushed.clear()
                 run("K.update(w, 2 * w); K.set_value(w, K.get_value(w))")
                 shown.append(wait(kind))
+            elif kind == "jobs":
+                shown.append(wait(kind, lambda data: bool(data["job"]["steps"])))
+                beside["job"].end()
             elif kind:
                 shown.append(wait(kind))
             lines = "\n".join(written(fixed(one)) for one in shown)

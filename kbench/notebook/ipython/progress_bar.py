@@ -25,6 +25,7 @@ from kbench.notebook.html.markup import Html, element, escape, join
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.progress import loops, pace
 from kbench.workbench.progress import progress as cell_progress
+from kbench.workbench.progress.duration import clock
 from kbench.workbench.progress.progress import Progress
 
 if TYPE_CHECKING:
@@ -172,15 +173,6 @@ def done(data: JsonObject, seconds: float, failed: bool) -> Bundle:
         text = f"{text}, last seen at {', '.join(at)}"
     content = element("p", views.long(text), class_="kb-note")
     return {"text/plain": text, "text/html": views.styled(content)}
-
-
-def clock(seconds: float) -> str:
-    """3.2 s, 1:20, 2:03:04."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 # ------------------------------------------------------------------ in a shell

@@ -27,6 +27,7 @@ from kbench.workbench.inspector import (
     array_verbs,
     gradient_verbs,
     graph_verbs,
+    job_verbs,
     namespace,
     plan_verbs,
     protocol,
@@ -67,6 +68,7 @@ class Inspector:
         self._gradient_verbs = gradient_verbs.GradientVerbs(self._view, self._recorder, publish)
         self._nan_verbs = nan_verbs.NanVerbs(self._view, self._recorder, publish)
         self._compare_verbs = compare.CompareVerbs(self._recorder)
+        self._job_verbs = job_verbs.JobVerbs(self._recorder, publish)
         # Verbs in files of their own:
         self._groups: list[object] = [
             array_verbs.ArrayVerbs(self._view),
@@ -75,7 +77,8 @@ class Inspector:
             self._nan_verbs,
             self._compare_verbs,
             graph_verbs.GraphVerbs(self._view, self._recorder),
-            plan_verbs.PlanVerbs(self._view, self._recorder, self._sandbox),
+            plan_verbs.PlanVerbs(self._view, self._recorder, self._sandbox, self._job_verbs),
+            self._job_verbs,
         ]
         self._pace = pace.Pace(publish)
         self._publish = publish
@@ -116,6 +119,7 @@ class Inspector:
         self._busy = True
         if self._pushing:
             self._pace.cell_started()
+        self._job_verbs.cell_started()
         self._sandbox.block()
         self._gradient_verbs.sandbox.block()
         self._nan_verbs.sandbox.block()
@@ -150,6 +154,7 @@ class Inspector:
         self._gradient_verbs.close()
         self._nan_verbs.close()
         self._compare_verbs.close()
+        self._job_verbs.close()
         self._wake.set()
 
     def handle(self, raw: object) -> JsonObject:

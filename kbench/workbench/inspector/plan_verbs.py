@@ -8,6 +8,7 @@ from kbench.engine.inspect import describe
 from kbench.workbench.analysis import engine_functions, plan_text
 from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.inspector import namespace, recorder
+from kbench.workbench.inspector.job_verbs import JobVerbs
 from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.kernel.sandbox import Sandbox
 
@@ -18,10 +19,13 @@ MAX_SOURCE_CHARACTERS = 40_000
 class PlanVerbs:
     """Serves what one recorder has kept of a view; `sandbox` knows whether a cell runs."""
 
-    def __init__(self, view: namespace.View, kept: recorder.Recorder, sandbox: Sandbox) -> None:
+    def __init__(
+        self, view: namespace.View, kept: recorder.Recorder, sandbox: Sandbox, jobs: JobVerbs
+    ) -> None:
         self._view = view
         self._recorder = kept
         self._sandbox = sandbox
+        self._jobs = jobs
 
     def serve_trace(self, on: bool = True) -> JsonObject:
         """Turn the recording of runs on or off."""
@@ -59,6 +63,7 @@ class PlanVerbs:
             ],
             "run": None if found is None else {**_run_data(found), "called": self._called(found)},
             "limits": self._limits(measure),
+            "job": self._jobs.head(),
         }
 
     def _called(self, run: recorder.Run) -> str:

@@ -80,6 +80,7 @@ VERBS: dict[str, dict[str, tuple[type, ...]]] = {
         "step": (int,),
         "measure": (bool,),
     },
+    "jobs": {"job": (int,), "most": (int,)},
     "help": {"code": (str,), "position": (int,)},
     "cancel": {},
     "trace": {"on": (bool,)},

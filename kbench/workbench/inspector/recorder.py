@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +60,7 @@ class Run:
     record: RunRecord
     kernels: tuple[JsonObject, ...] = ()
     pending: int = 0
+    at: float = field(default_factory=time.monotonic)
 
 
 class Recorder:

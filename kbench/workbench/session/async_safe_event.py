@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 
 
@@ -20,8 +21,9 @@ class AsyncSafeEvent:
         if self._calls.empty():
             self._calls.put(None)
 
-    def wait(self) -> None:
-        """Wait until it is set; what was set so far then counts as seen."""
-        self._calls.get()
+    def wait(self, seconds: float | None = None) -> None:
+        """Wait until it is set, or so long; what was set so far then counts as seen."""
+        with contextlib.suppress(queue.Empty):
+            self._calls.get(timeout=seconds)
         while not self._calls.empty():
             self._calls.get()

@@ -1,0 +1,111 @@
+"""What the interfaces say of a `fit` or a map over several workers, in words.
+
+The terminal's process imports this, so it must not load NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from kbench.workbench.core_types import Row
+from kbench.workbench.progress.duration import clock
+
+MAX_NAMED = 3
+"""Workers that a sentence names, before it counts the others."""
+NOTHING = "no fit or map over several workers yet"
+
+
+def headline(head: Row, titled: bool = True) -> str:
+    """How far a job is; without its title where that stands elsewhere.
+
+    >>> fit = {"kind": "fit", "name": "mlp", "steps": 120, "total": 300, "seconds": 12.3}
+    >>> headline({**fit, "running": True, "workers": 4, "lost": 1})
+    "fit of model 'mlp': step 120 of 300, 4 workers, 1 lost, 12.3 s"
+    """
+    parts = [_progress(head), _workers(head), clock(float(head["seconds"]))]
+    before = [*([title(head)] if titled else []), *([] if head["running"] else ["ended"])]
+    return f"{' '.join(before)}{': ' if before else ''}{', '.join(parts)}"
+
+
+def title(head: Row) -> str:
+    """`fit of model 'mlp'`."""
+    what = "of model " if head["kind"] == "fit" else "of "
+    return f"{head['kind']} {what}'{head['name']}'"
+
+
+def short(head: Row) -> str:
+    """What there is room for in a list of jobs: `fit of model 'mlp', ended`."""
+    return f"{title(head)}, {'running' if head['running'] else 'ended'}"
+
+
+def _progress(head: Row) -> str:
+    step = "step" if head["kind"] == "fit" else "chunk"
+    of = "" if head["total"] is None else f" of {head['total']:,}"
+    return f"{step} {head['steps']:,}{of}"
+
+
+def _workers(head: Row) -> str:
+    count = int(head["workers"])
+    lost = f", {head['lost']} lost" if head["lost"] else ""
+    return f"{count or 'no'} worker{'' if count == 1 else 's'}{'' if count else ' yet'}{lost}"
+
+
+def remarks(head: Row, rows: Sequence[Row]) -> list[str]:
+    """What should not be overlooked, a sentence each: lost and slow workers, the job's own note."""
+    found = []
+    lost = [row for row in rows if row["state"] == "lost"]
+    if lost:
+        found.append(f"{_named(lost)} {_verb(lost)} lost")
+    slow = sorted((row for row in rows if "slow" in row), key=lambda row: -float(row["slow"]))
+    if slow:
+        most = f"{float(slow[0]['slow']):.1f} times the median per row"
+        worst = "" if len(slow) == 1 else f"{name(slow[0])} takes "
+        found.append(f"{_named(slow)} {_verb(slow)} slow: {worst}{most}")
+    if head["note"]:
+        found.append(str(head["note"]).strip().rstrip("."))
+    return found
+
+
+def name(row: Row) -> str:
+    """`w3`, by the order in which the workers of a job were first told of."""
+    return f"w{row['number']}"
+
+
+def _named(rows: Sequence[Row]) -> str:
+    names = [name(row) for row in rows]
+    more = len(names) - MAX_NAMED
+    if more > 1:
+        names[MAX_NAMED:] = [f"{more} more"]
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _verb(rows: Sequence[Row]) -> str:
+    return "is" if len(rows) == 1 else "are"
+
+
+def state(row: Row) -> str:
+    """What a worker does, after what is wrong with it."""
+    words = str(row["state"])
+    return f"slow, {words}" if "slow" in row else words
+
+
+def line(row: Row, seconds: Callable[[float], str], size: Callable[[int], str]) -> str:
+    """All that is known of a worker, or of those without a row of their own.
+
+    `seconds` and `size` write durations and bytes as the interface does elsewhere.
+    """
+    if "count" in row:
+        head = f"{row['count']:,} more workers"
+    else:
+        threads = f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
+        head = f"{name(row)} {row['address']}, {threads}, {state(row)}"
+    spent = float(row["seconds"])
+    each = f" ({seconds(spent / row['rows'])} a row)" if row["rows"] else ""
+    moved = f"{size(row['received'])} in, {size(row['returned'])} out"
+    done = f"{row['tasks']:,} tasks, {row['rows']:,} rows in {seconds(spent)}{each}"
+    return f"{head}: {done}, {float(row['share']):.0%} of the time, {moved}"
+
+
+def sentence(head: Row, rows: Sequence[Row]) -> str:
+    """All of it on one line."""
+    return "; ".join([headline(head), *remarks(head, rows)])
