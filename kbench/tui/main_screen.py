@@ -35,6 +35,7 @@ from kbench.tui.panes.graph_controller import GraphController
 from kbench.tui.panes.panes import Panes
 from kbench.tui.panes.plan import PlanTable
 from kbench.tui.panes.plan_controller import PlanController, show_place
+from kbench.tui.panes.plan_pane import PlanPane
 from kbench.tui.panes.settings import SettingsPane
 from kbench.tui.panes.variables import SNIPPETS, VariablesTable
 from kbench.tui.panes.watch import WatchTable
@@ -54,6 +55,7 @@ from kbench.tui.value import commands
 from kbench.tui.value.value import ValuePane
 
 if TYPE_CHECKING:
+    from kbench.tui.panes.plan_workers import WorkerTable
     from kbench.tui.transcript.cells import Block
 
 
@@ -97,7 +99,7 @@ class MainScreen(LessonScreen):
         """Everything that can wait until a prompt is on the screen."""
         self.bench.begin()
         await self.mount_all([TabLine("tabs"), VariablesTable(), ValuePane(), WatchTable()])
-        await self.mount_all([GradientTable(), GraphView(), PlanTable(), SettingsPane()])
+        await self.mount_all([GradientTable(), GraphView(), PlanPane(), SettingsPane()])
         await self.mount_all([CompletionList(), Banner("banner")])
         self.on_title_changed(TitleChanged("settings", layout.TITLES["settings"]))
         self.query_one(VariablesTable).update_rows([], [])
@@ -201,8 +203,10 @@ class MainScreen(LessonScreen):
             self.panes.open_value(event.key)
         elif event.table.id == "gradient":
             self.gradient_controller.open(event.key)
-        elif event.table.id == "plan":
+        elif event.table.id == "plan-run":
             self.plan_controller.open(event.key)
+        elif event.table.id == "workers":
+            self.plan_controller.open_worker(event.key)
 
     def on_variables_table_pointed(self, event: VariablesTable.Pointed) -> None:
         """The value pane follows the cursor in the variables while both are on the screen."""
@@ -245,6 +249,10 @@ class MainScreen(LessonScreen):
     def on_plan_table_wanted(self, event: PlanTable.Wanted) -> None:
         """Keys of the plan."""
         self.plan_controller.act(event)
+
+    def on_worker_table_wanted(self, event: WorkerTable.Wanted) -> None:
+        """Keys of the workers."""
+        self.plan_controller.act_on_workers(event.what, event.number)
 
     def on_graph_view_place_wanted(self, event: GraphView.PlaceWanted) -> None:
         """Enter on a node of a graph."""

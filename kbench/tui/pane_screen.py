@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # What takes the focus in a pane: the first that is shown.
 INNER = {
     "value": ("grid", "picture", "value-graph"), "settings": ("settings-list",),
-    "lesson": ("lesson-text",),
+    "lesson": ("lesson-text",), "plan": ("workers", "plan-run"),
 }  # fmt: skip
 SESSION = ("prompt", "transcript")
 TYPED_ON = ("transcript", pane_layout.LESSON)  # where no letter is a command

@@ -65,7 +65,11 @@ HINTS: dict[str, dict[str, str]] = {  # of each place: what the line below the p
     "plan": {
         "row_open": "source", "plan_place": "line", "plan_unfold": "parts",
         "plan_earlier": "run before", "plan_sort": "slowest", "trace_run": "trace NaN",
-        "plan_details": "details",
+        "plan_details": "details", "plan_workers": "workers",
+    },
+    "workers": {
+        "row_open": "worker", "workers_turn": "last run", "workers_sort": "slowest",
+        "workers_details": "details", "workers_earlier": "job before",
     },
     "settings": {"setting_edit": "change", "setting_less": "less", "setting_more": "more"},
     "lesson": {
@@ -74,7 +78,9 @@ HINTS: dict[str, dict[str, str]] = {  # of each place: what the line below the p
     },
 }  # fmt: skip
 # By what stands in a pane in place of its usual part.
-INNER_PLACES = {"picture": ("picture",), "value-graph": ("graph",)}
+INNER_PLACES = {
+    "picture": ("picture",), "value-graph": ("graph",), "workers": ("table", "workers"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -258,6 +264,13 @@ TABLE: tuple[Key, ...] = (
     Key("plan", "plan_details", "i,space", "details", "all about the run: kernels, limits"),
     Key("plan", "plan_measure", "m", "measure", "measure what this machine can do at best"),
     Key("plan", "plan_copy", "y", "copy", "copy the run as a table"),
+    Key("plan", "plan_workers", "w", "turn", "the workers of the last fit or map over a cluster"),
+    Key("workers", "workers_turn", "w", "turn", "the steps of the last run"),
+    Key("workers", "workers_sort", "s", "sort", "in their order, or the longest time first"),
+    Key("workers", "workers_earlier", "left_square_bracket", "other_job(-1)", "an earlier job"),
+    Key("workers", "workers_later", "right_square_bracket", "other_job(1)", "a later job"),
+    Key("workers", "workers_details", "i,space", "details", "all about the job, in words"),
+    Key("workers", "workers_copy", "y", "copy", "copy the job in words"),
     Key("graph", "node_leave", "escape", "screen.pane('prompt')", "back to the prompt"),
     Key("graph", "node_up", "up,k", "move(-1)", "node above"),
     Key("graph", "node_down", "down,j", "move(1)", "node below"),

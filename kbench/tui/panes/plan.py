@@ -55,7 +55,7 @@ class PlanTable(Table):
     )
 
     class Wanted(Message):
-        """A run by its number, the source of a step, a place, or the limits shall be fetched."""
+        """A run, the source of a step, a place, the limits or the workers of a job are wanted."""
 
         def __init__(self, what: str, number: int = 0, text: str = "") -> None:
             self.what = what
@@ -64,8 +64,9 @@ class PlanTable(Table):
             super().__init__()
 
     def __init__(self) -> None:
-        super().__init__("plan")
+        super().__init__("plan-run")
         self.run: Row = {}
+        self.job: Row | None = None  # the job whose workers may be shown in this place
         self.runs: list[Row] = []
         self.limits: Row | None = None
         self.pinned: int | None = None  # the run that was chosen; None follows the newest
@@ -112,7 +113,12 @@ class PlanTable(Table):
                 parts = row.get("parts") or []
                 rows += [(f"{key}.{at}", self._part(part)) for at, part in enumerate(parts)]
         self.fill(rows)
-        self.post_message(TitleChanged("plan", self._title()))
+        self.tell()
+
+    def tell(self) -> None:
+        """Say in the frame what is shown."""
+        if self.display:
+            self.post_message(TitleChanged("plan", self._title()))
 
     def _cells(self, row: Row) -> list[Content | str]:
         seconds = float(row.get("seconds") or 0.0)
@@ -171,6 +177,8 @@ class PlanTable(Table):
         parts = [f"peak {human_bytes(run.get('peak_bytes'))}", f"kernels: {kernels}"]
         if run.get("cut"):
             parts.insert(0, f"the slowest of {run['cut'] + len(run['rows'])} steps")
+        if self.job is not None:
+            parts.insert(0, f"{self.key_word('plan_workers')} shows the workers")
         if self.limits is None and hint:
             parts.append(hint)
         return "  ".join(parts)
@@ -247,6 +255,14 @@ class PlanTable(Table):
             return
         self.pinned = numbers[at] if at < len(numbers) - 1 else None
         self.post_message(self.Wanted("run"))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is nothing to turn to before there was a job."""
+        return action != "turn" or self.job is not None
+
+    def action_turn(self) -> None:
+        """The workers of the last job in this place."""
+        self.post_message(self.Wanted("turn"))
 
     def action_measure(self) -> None:
         """Find out what this machine can do at best."""

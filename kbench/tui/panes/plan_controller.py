@@ -1,4 +1,4 @@
-"""Fills the plan from the inspector, and answers its keys."""
+"""Fills the plan from the inspector, or the workers of a job in its place, and answers its keys."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from textual.content import Content
 from kbench.tui.dialogs import overlays
 from kbench.tui.messages import TitleChanged
 from kbench.tui.panes.plan import PlanTable
+from kbench.tui.panes.plan_pane import PlanPane
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.text import safe
 from kbench.tui.transcript.cells import coloured
 from kbench.tui.transcript.transcript import Transcript
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.core_types import JsonObject, Row
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -28,35 +29,59 @@ class PlanController:
 
     def __init__(self, screen: MainScreen) -> None:
         self._screen = screen
-        self._dirty = True
+        self._dirty = True  # of the run on show
+        self._workers_dirty = True
+        self._pushed: list[Row] = []  # what the kernel has told of the job that leads
         self._request = Latest(screen.background)
 
     @property
-    def _table(self) -> PlanTable | None:
-        found = self._screen.query(PlanTable)
+    def _pane(self) -> PlanPane | None:
+        found = self._screen.query(PlanPane)
         return found.first() if found else None
+
+    @property
+    def _table(self) -> PlanTable | None:
+        return None if self._pane is None else self._pane.table
 
     def changed(self) -> None:
         """Something may have run."""
         self._dirty = True
         self.refresh()
 
+    def on_push(self, data: JsonObject) -> None:
+        """The kernel tells how far a job is."""
+        self._pushed = [data["job"]]
+        self._workers_dirty = True
+        self.refresh()
+
     def forget(self) -> None:
         """The kernel is another one."""
-        self._dirty = True
-        if self._table is not None:
-            self._table.forget()
+        self._dirty = self._workers_dirty = True
+        self._pushed = []
+        if (pane := self._pane) is not None:
+            self._screen.background(pane.forget)
 
     def refresh(self) -> None:
-        """Ask for the run on show, if it is on show and may be another."""
+        """Ask for what is on show, if it is on show and may be another."""
         idle_or_busy = self._screen.session_controller.state in ("idle", "busy")
-        if self._dirty and idle_or_busy and self._screen.shows("plan"):
+        is_old = self._dirty or self._workers_dirty
+        if is_old and idle_or_busy and self._screen.shows("plan"):
             self._request.submit(self._fetch)
 
     async def _fetch(self, measure: bool = False) -> None:
-        table = self._table
-        if table is None:
+        pane = self._pane
+        if pane is None:
             return
+        if self._pushed:
+            await pane.take(self._pushed.pop())
+        follows = pane.shows_workers and pane.job is not None and pane.job["running"]
+        if measure or (self._dirty and not follows):
+            await self._fetch_run(pane, measure)
+        if self._workers_dirty and pane.shows_workers:
+            await self._fetch_workers(pane)
+
+    async def _fetch_run(self, pane: PlanPane, measure: bool) -> None:
+        table = pane.table
         self._dirty = False
         wanted: JsonObject = {} if table.pinned is None else {"run": table.pinned}
         timeout = MEASURE_TIMEOUT_SECONDS if measure else 5.0
@@ -70,9 +95,30 @@ class PlanController:
             if measure:
                 self._notify(str(error))
             else:
-                self._screen.on_title_changed(TitleChanged("plan", f"Plan: {safe(str(error))}"))
+                self._tell(error)
             return
         table.show(data.get("run"), data.get("runs") or (), data.get("limits"))
+        await pane.take(data.get("job"))
+
+    async def _fetch_workers(self, pane: PlanPane) -> None:
+        self._workers_dirty = False
+        link = self._screen.bench.link
+        wanted: JsonObject = {} if pane.pinned is None else {"job": pane.pinned}
+        try:
+            data = await link.ask("jobs", **wanted)
+        except AskFailed as error:
+            if wanted:  # so many others have ended that it is not kept
+                pane.pinned, self._workers_dirty = None, True
+                self._request.submit(self._fetch)
+            else:
+                self._workers_dirty = True
+                self._tell(error)
+            return
+        if pane.worker_table is not None and data.get("shown"):
+            pane.worker_table.show(data)
+
+    def _tell(self, error: AskFailed) -> None:
+        self._screen.on_title_changed(TitleChanged("plan", f"Plan: {safe(str(error))}"))
 
     async def _ask(self, timeout: float, arguments: JsonObject) -> JsonObject:
         data: JsonObject = await self._screen.bench.link.ask("plan", timeout, **arguments)
@@ -86,15 +132,47 @@ class PlanController:
     def act(self, event: PlanTable.Wanted) -> None:
         """A key of the table."""
         if event.what == "run":
+            self._dirty = True
             self._request.submit(self._fetch)
+        elif event.what == "turn":
+            self._request.submit(self._turn)
         elif event.what == "measure":
             self._notify("measuring what this machine can do")
             self._request.submit(partial(self._fetch, measure=True))
         elif event.what == "details":
-            lines = self._table.details() if self._table is not None else []
-            overlays.show_text(self._screen, "The run", [Content(line) for line in lines])
+            self._show_lines("The run", [] if self._table is None else self._table.details())
         elif event.what == "place":
             show_place(self._screen, event.text)
+
+    def act_on_workers(self, what: str, number: int) -> None:
+        """A key of the table of workers."""
+        pane = self._pane
+        if pane is None or pane.worker_table is None:
+            return
+        if what == "turn":
+            self._request.submit(self._turn)
+        elif what == "job":
+            newest = pane.job is not None and number == pane.job["job"]
+            pane.pinned = None if newest else number
+            self._workers_dirty = True
+            self._request.submit(self._fetch)
+        elif what == "details":
+            self._show_lines("The job", pane.worker_table.details())
+
+    async def _turn(self) -> None:
+        if (pane := self._pane) is not None:
+            self._workers_dirty = True
+            await pane.turn()
+            await self._fetch()
+
+    def open_worker(self, key: str) -> None:
+        """Show all that is known of one worker."""
+        pane = self._pane
+        if pane is not None and pane.worker_table is not None:
+            self._show_lines("Worker", pane.worker_table.details(key))
+
+    def _show_lines(self, title: str, lines: list[str]) -> None:
+        overlays.show_text(self._screen, title, [Content(line) for line in lines])
 
     def open(self, key: str) -> None:
         """Show the generated source of a step."""

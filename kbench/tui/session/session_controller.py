@@ -250,6 +250,8 @@ class SessionController(StatusController):
             self.screen.watch_controller.on_magic(event.data)
         elif event.kind == "pace":
             self.pace = event.data
+        elif event.kind == "jobs":
+            self.screen.plan_controller.on_push(event.data)
         elif event.kind == "gradient":
             self.screen.gradient_controller.on_push(event.data)
         elif event.kind == "nan":
