@@ -14,7 +14,7 @@ from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.inspector.namespace import View
 from kbench.workbench.inspector.protocol import ProtocolError
 
-PUSHES = ("watch", "gradient")
+PUSHES = ("watch", "gradient", "jobs")
 
 
 class InspectorHub:

@@ -1,6 +1,8 @@
 """Steps of recorded calls: what ran, in which form, how long, how fast, how near to the limit.
 
-Every call is recorded while this is shown; before that some are (`notebook/base/recording.py`).
+Above them stands what each worker of a fit or a map over a cluster has done, from its beginning
+until a later cell has recorded a call. Every call is recorded while this is shown; before that some
+are (`notebook/base/recording.py`).
 """
 
 from __future__ import annotations
@@ -15,10 +17,10 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.namespace_widget import NamespaceWidget, button, sentence
-from kbench.notebook.html import html, views
+from kbench.notebook.base.namespace_widget import NamespaceWidget, Option, button, sentence
+from kbench.notebook.html import html, job_view, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, element, join
-from kbench.workbench.analysis import engine_functions, plan_text
+from kbench.workbench.analysis import engine_functions, job_text, plan_text
 from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.inspector.protocol import ProtocolError
 
@@ -36,6 +38,8 @@ _SOURCE_CHARACTERS = 4_000
 class PlanTable(NamespaceWidget):
     """The steps of the last call, of the last of one function, or of one of the last calls.
 
+    While a fit or a map over a cluster runs, and after it, what each of its workers has done too.
+
     Arguments:
         function: a K.function, a Keras model, a tensor that K.eval computes, a list of these, or a
             name; '' for whatever runs.
@@ -43,9 +47,10 @@ class PlanTable(NamespaceWidget):
     """
 
     def __init__(self, function: object = "", namespace: dict[str, object] | None = None) -> None:
-        super().__init__(namespace, [profile.run_finished], [self._record])
+        super().__init__(namespace, [profile.run_finished], [self._record, self._follow_jobs])
         self._function = self._name_of_argument("function", function, given.is_runnable, NEEDED)
         self._run: JsonObject = {}
+        self._job: Row | None = None  # what the workers of a job have done, if that is on show
         self._limits: Row | None = None
         self._problem = ""  # why the machine was not measured
         self._make_controls()
@@ -53,7 +58,7 @@ class PlanTable(NamespaceWidget):
 
     def _make_controls(self) -> None:
         self.run = Dropdown(
-            description="run", options=[NEWEST], tooltip="Which of the last calls is shown"
+            description="run", options=[NEWEST], tooltip="Which of the last calls or jobs is shown"
         )
         self.sort = Dropdown(
             description="sort by", options=list(SORTS), tooltip="Order of the steps"
@@ -104,18 +109,29 @@ class PlanTable(NamespaceWidget):
     def _record(self) -> Undo:
         return self.hub.record()
 
+    def _follow_jobs(self) -> Undo:
+        return self.hub.pushes["jobs"].subscribe(lambda _head: self.redraws.throttle.request())
+
+    @property
+    def _number(self) -> int | None:
+        """The run that was chosen, None for the newest and while a job is chosen."""
+        return self.run.value if isinstance(self.run.value, int) else None
+
     def refresh(self) -> None:
-        """Read the run on show again."""
+        """Read the run on show again, and the job."""
         wanted: JsonObject = {}
-        if self.run.value is not None:
-            wanted = {"run": self.run.value}
+        number = self._number
+        if number is not None:
+            wanted = {"run": number}
         elif self._function:
             self._function = self._current_name(self._function)
             wanted = self._last_run()
         data = self.hub.ask("plan", **wanted)
-        if data["run"] is None and self.run.value is not None:  # so many others ran since
+        if data["run"] is None and number is not None:  # so many others ran since
             data = self.hub.ask("plan")
+        jobs, listed = self._jobs(data["job"])
         with self._lock:
+            self._job = jobs
             before, self._run = self._run, data["run"] or {}
             if self._function and not self._run and self.run.value is None:
                 self._run = before  # the last one of it is not kept, but is still on show
@@ -123,7 +139,7 @@ class PlanTable(NamespaceWidget):
                 self._problem = ""
             self._limits = data["limits"]
             runs = [(_run_words(run), run["run"]) for run in reversed(data["runs"])]
-            self._set_options(self.run, [NEWEST, *runs], self.run.value)
+            self._set_options(self.run, [NEWEST, *listed, *runs], self.run.value)
             steps = [
                 (f"{row['step']}  {row['op']}", row["step"])
                 for row in self._run.get("rows", ())
@@ -132,6 +148,29 @@ class PlanTable(NamespaceWidget):
             self._set_options(self.step, [("-", None), *steps], self.step.value)
         self._show()
         self._show_source()
+
+    def _jobs(self, head: Row | None) -> tuple[Row | None, list[Option]]:
+        """The workers that are shown, if any, and all jobs as choices, the newest first.
+
+        Those of the job that was chosen; where nothing is chosen, of one that leads.
+        """
+        if head is None:
+            return None, []
+        chosen: JsonObject = {}
+        if isinstance(self.run.value, tuple):
+            chosen = {"job": self.run.value[1]}
+        try:
+            data = self.hub.ask("jobs", most=job_view.MAX_WORKERS, **chosen)
+        except ProtocolError as error:
+            if error.kind != "job":
+                raise
+            chosen = {}  # it is not kept any more
+            data = self.hub.ask("jobs", most=job_view.MAX_WORKERS)
+        listed: list[Option] = [
+            (job_text.short(job), ("job", job["job"])) for job in reversed(data["jobs"])
+        ]
+        is_shown = bool(chosen) or (self._number is None and head["leads"])
+        return (data if is_shown else None), listed
 
     def _last_run(self) -> JsonObject:
         """What to ask for: the last run that is kept of what was chosen, not of its namesakes."""
@@ -149,7 +188,10 @@ class PlanTable(NamespaceWidget):
 
     def _static_html(self) -> str:
         with self._lock:
-            run, limits, problem = self._run, self._limits, self._problem
+            run, limits, problem, job = self._run, self._limits, self._problem, self._job
+        above = [] if job is None else job_view.parts(job)
+        if above and (not run or isinstance(self.run.value, tuple)):
+            return views.styled(join(above))
         if not run:
             return sentence(problem or self._missing())
         rows = run["rows"]
@@ -161,7 +203,7 @@ class PlanTable(NamespaceWidget):
             whole = len(run["rows"]) + run["cut"]
             words = (_notes(run), _cut(len(rows), whole), _limit_words(limits), problem)
             notes = [element("p", views.long(note)) for note in words if note]
-            text = views.styled(join([head, shown, *notes]))
+            text = views.styled(join([*above, head, shown, *notes]))
             if len(text.encode()) <= MAX_OUTPUT_BYTES or len(rows) <= 1:
                 return text
             rows = rows[: max(len(rows) * 3 // 4, 1)]
@@ -191,10 +233,13 @@ class PlanTable(NamespaceWidget):
         self._source.value = views.styled(element("pre", code, aria_label=f"source of step {step}"))
 
     def _static_text(self) -> str:
+        above = [] if self._job is None else [job_view.text(self._job)]
+        if above and (not self._run or isinstance(self.run.value, tuple)):
+            return above[0]
         if not self._run:
             return self._missing()
         rows = [f"  {row['op']}  {row['form']}  {_time(row)}" for row in self._run["rows"][:40]]
-        return "\n".join([_title(self._run), *rows])
+        return "\n".join([*above, _title(self._run), *rows])
 
 
 def _time(row: Row, key: str = "seconds") -> str:

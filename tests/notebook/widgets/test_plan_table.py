@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from seen import settled, text_of
+from seen import read, settled, text_of
 from waiting import wait_for
 
 from kbench import backend as K
+from kbench.dask import activity
+from kbench.dask.activity import Tracker
 from kbench.engine.core.errors import Place
 from kbench.engine.inspect import roofline
 from kbench.engine.runtime import profile
@@ -18,6 +20,7 @@ from kbench.engine.runtime.profile import RunRecord, StepRecord
 from kbench.notebook import PlanTable
 from kbench.notebook.base import recording
 from kbench.notebook.base.recording import Recording
+from kbench.workbench.inspector import job_verbs
 from kbench.workbench.inspector.recorder import MAX_RUNS, Recorder
 
 LIMITS = roofline.Limits(20.0, 100.0, 50.0, 2)
@@ -129,3 +132,91 @@ def test_a_widget_knows_what_the_session_has_recorded(names: Names) -> None:
     settled("train", part)
     part.close()
     assert recording.earlier() is None and not profile.run_finished and not profile.inputs_fed
+
+
+# ------------------------------------------------------------------ workers of a job
+
+
+@pytest.fixture
+def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracker]:
+    """A training under way on three workers, the last of them slow."""
+    monkeypatch.setattr(job_verbs, "PUSH_SECONDS", 0.02)
+    monkeypatch.setattr(job_verbs, "MAX_PUSH_SECONDS", 0.02)
+    monkeypatch.setattr(job_verbs, "MIN_PUSH_SECONDS", 0.005)
+    activity._trackers.clear()
+    tracker = activity.track("fit", "mlp", 300)
+    for number, seconds in enumerate((3.0, 3.0, 9.0), 1):
+        address = f"tcp://10.0.0.{number}:4000"
+        tracker.worker(address, threads=2, state="working")
+        tracker.add(address, tasks=120, rows=3840, seconds=seconds, received=12 << 20)
+    yield tracker
+    tracker.end()
+    activity._trackers.clear()
+
+
+def test_workers_are_followed_while_a_job_runs(names: Names, job: Tracker) -> None:
+    part = PlanTable(namespace=names)
+    part._repr_mimebundle_()
+    settled("fit of model 'mlp': step 0 of 300, 3 workers", part)
+    job.step(120)
+    settled("step 120 of 300", part)
+    shown = text_of(part.html)
+    assert "w3 is slow: 3.0 times the median per row" in shown and "slow, working" in shown
+    for words in ("10.0.0.3:4000", "3,840", "9 s", "████ 60%", "12 MB"):
+        assert words in shown, words
+    assert "no run yet" not in shown
+    names["train"]([names["data"]])
+    settled("GB/s", part)
+    assert "step 120 of 300" in text_of(part.html)  # above the steps of the run
+    assert "w1 10.0.0.1:4000, 2 threads, working: 120 tasks" in part._static_text()
+    assert "mlp" in part._static_bundle()["text/html"]
+    job.say("one machine would be faster: 9 ms against 40 ms")
+    job.end()
+    settled("fit of model 'mlp' ended: step 120 of 300", part)
+    settled("one machine would be faster", part)
+    part.hub.inspector.cell_started()  # a later cell
+    names["train"]([names["data"]])
+    wait_for(lambda: "mlp" not in text_of(part.html) and "GB/s" in text_of(part.html))
+    part.close()
+
+
+def test_an_earlier_job_is_chosen_as_a_run_is(names: Names, job: Tracker) -> None:
+    job.end()
+    other = activity.track("map", "predict", 8)
+    part = PlanTable(namespace=names)
+    part._repr_mimebundle_()
+    settled("map of 'predict': chunk 0 of 8, no workers yet", part)
+    labels = [label for label, _ in part.run.options]
+    assert labels[:3] == ["the newest", "map of 'predict', running", "fit of model 'mlp', ended"]
+    part.run.value = ("job", job.number)
+    settled("fit of model 'mlp' ended", part)
+    other.step()
+    names["train"]([names["data"]])
+    settled("fit of model 'mlp' ended", part)
+    assert "GB/s" not in text_of(part.html) and "predict" not in part._static_text()
+    wait_for(lambda: isinstance(part.run.options[-1][1], int))
+    part.run.value = part.run.options[-1][1]  # a run
+    wait_for(lambda: "GB/s" in text_of(part.html) and "mlp" not in text_of(part.html))
+    part.run.value = ("job", job.number)
+    settled("fit of model 'mlp' ended", part)
+    del activity._trackers[job.number]  # so many others since
+    other.step()
+    settled("chunk 2 of 8", part)
+    assert part.run.value is None
+    other.end()
+    part.close()
+
+
+def test_many_workers_and_steps_fit_an_output(names: Names, job: Tracker) -> None:
+    for number in range(400):
+        job.worker(f"tcp://node-{number}.cluster.example:{40000 + number}", state="lost")
+        job.add(f"tcp://node-{number}.cluster.example:{40000 + number}", rows=10**9, seconds=1e4)
+    job.say("one machine would be faster. " * 20)
+    part = PlanTable(namespace=names)
+    part._repr_mimebundle_()
+    profile.publish(RunRecord("train", 0.01, 3 << 20, [STEP] * 200))
+    settled("383 more", part)
+    settled("of 200 steps", part)
+    read(part.html)  # which looks at its size
+    assert "the 20 of 403 workers that matter most" in text_of(part.html)
+    part.close()

@@ -1,0 +1,74 @@
+"""What the workers of a fit or a map over a cluster have done, as static HTML and as text."""
+
+from __future__ import annotations
+
+from kbench.api.differences import seconds
+from kbench.engine.inspect import describe
+from kbench.notebook.html import views
+from kbench.notebook.html.markup import Html, element, escape, join, table
+from kbench.workbench.analysis import job_text
+from kbench.workbench.core_types import Row
+from kbench.workbench.progress.duration import clock
+
+MAX_WORKERS = 20
+"""Workers with a row of their own; with more there would be no room for the steps of a run."""
+BAR_CHARACTERS = 6
+"""Of the bar that shows a share, as the terminal has it."""
+HEADS = ("worker", "address", "state", "tasks", "rows", "time", "share", "received", "returned")
+
+
+def parts(data: Row) -> list[Html]:
+    """A reply of the inspector to `jobs`: how far the job is, what stands out, its workers."""
+    job, rows, others = data["shown"], data["rows"], data["others"]
+    title, _, far = job_text.headline(job).partition(": ")
+    head = join([element("b", views.long(title)), views.long(f": {far}")])
+    found = [element("p", head, class_="kb-head")]
+    found += [element("p", views.long(words)) for words in job_text.remarks(job, rows)]
+    if rows:
+        lines = [_cells(row) for row in [*rows, *([others] if others else [])]]
+        shown = f"the {len(rows)} of {job['workers']} workers that matter most" if others else ""
+        caption = shown or f"{len(rows)} worker{'' if len(rows) == 1 else 's'}"
+        found.append(element("div", table(caption, HEADS, lines), class_="kb-text"))
+    return found
+
+
+def text(data: Row) -> str:
+    """The same in words, a line for each worker."""
+    job, rows, others = data["shown"], data["rows"], data["others"]
+    lines = [
+        f"  {job_text.line(row, time, describe.size)}"
+        for row in [*rows, *([others] if others else [])]
+    ]
+    return "\n".join([job_text.headline(job), *job_text.remarks(job, rows), *lines])
+
+
+def time(count: float) -> str:
+    """Seconds of work: in three figures, from a minute on by the clock."""
+    return seconds(count) if 0 < count < 60 else clock(count)
+
+
+def _cells(row: Row) -> list[object]:
+    figures = [
+        f"{row['tasks']:,}",
+        f"{row['rows']:,}",
+        time(float(row["seconds"])),
+        _share(float(row["share"])),
+        describe.size(row["received"]),
+        describe.size(row["returned"]),
+    ]
+    if "count" in row:
+        return [f"{row['count']:,} more", "", "", *figures]
+    return [job_text.name(row), row["address"], _state(row), *figures]
+
+
+def _state(row: Row) -> Html:
+    words = job_text.state(row)
+    bad = row["state"] == "lost" or "slow" in row
+    return element("span", words, class_="kb-bad") if bad else escape(words)
+
+
+def _share(share: float) -> Html:
+    """A bar, and the share in percent for those who do not see it."""
+    full = max(round(share * BAR_CHARACTERS), 1 if share > 0.005 else 0)
+    bar = element("span", "█" * full, class_="kb-bars", role="img", aria_label="share of the time")
+    return join([bar, escape(f" {share:.0%}")]) if full else escape(f"{share:.0%}")
