@@ -2,7 +2,8 @@
 
 The path for screen readers, poor terminals and those who prefer a prompt: nothing is redrawn,
 nothing is said by colour alone, and what the workbench shows in its panes is announced after each
-input: a setting that changed, a name that was made, a variable whose value is another.
+input: a setting that changed, a name that was made, a variable whose value is another, what the
+workers of a cluster have done.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ class Announcer:
         more: Callable[[], list[str]] = list,
     ) -> None:
         from kbench.engine.runtime import config
+        from kbench.workbench.analysis.job_news import JobNews
 
         self._more = more
+        self._jobs = JobNews()
         self._names = names
         self._say = say
         self._lock = fork_safety.lock()
@@ -82,6 +85,8 @@ class Announcer:
             self._say(f"gone: {', '.join(gone[:_MAX_SHOWN])}")
         for text in self._more():
             self._say(f"watch {text}")
+        for text in self._jobs():
+            self._say(text)
         self._known = state
 
 

@@ -303,6 +303,21 @@ def test_the_plain_prompt_announces_changes_without_escape_codes(root, arguments
     assert shown.count("\na: float64[2]") == 2 and re.search(r"\na: .*\[0, 7\]", shown)
 
 
+def test_the_plain_prompt_tells_a_job_of_workers_in_a_sentence(root):
+    code, shown = _on_terminal(
+        "--plain",
+        typed="from kbench.dask import activity; job = activity.track('fit', 'mlp', 3)\n"
+        "at = 'tcp://node1:4001'; job.worker(at, threads=2); job.add(at, rows=8, seconds=1)\n"
+        "job.step(3); job.say('one machine would be faster'); job.end()\n"
+        "%plan\nexit",
+        environment={"PYTHONPATH": str(root)},
+    )
+    assert code == 0 and ESCAPE not in shown
+    assert shown.count("fit of model 'mlp': step 0 of 3, no workers yet") == 1
+    assert re.search(r"'mlp' ended: step 3 of 3, 1 worker, .* s; one machine would", shown)
+    assert "w1 node1:4001, 2 threads, idle: 1 task, 8 rows in 1 s (125 ms a row), 100%" in shown
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_warmup_fills_the_cache_once(run_kbench, tmp_path):

@@ -4,7 +4,8 @@
 %vars [glob]                 the table of names
 %config_k [floatx=float64]   the settings, or set some of them
 %watch [expression | -d n]   watch an expression, all of them, or one no longer
-%plan f                      the steps of the last recorded call of a function
+%plan [f]                    the steps of the last recorded call of a function; alone, the workers
+                             of the last fit or map over a cluster
 %%profile                    run the cell and show every step that ran
 %nan f                       what made the first NaN or infinity in a tensor or a last call
 %%ab epsilon=1e-7,1e-3       the cell's value under several settings, or on engine=kbench,numpy
@@ -29,12 +30,12 @@ from kbench.engine.runtime import config, read_only
 from kbench.engine.runtime import profile as trace
 from kbench.notebook.base import recording
 from kbench.notebook.base.redraw import names, rows
-from kbench.notebook.html import html, show, views
+from kbench.notebook.html import html, job_view, show, views
 from kbench.notebook.html.markup import Html, element, join, table
 from kbench.notebook.ipython import blanks
 from kbench.version import __version__
 from kbench.workbench.analysis import compare as comparison
-from kbench.workbench.analysis import plan_text
+from kbench.workbench.analysis import job_rows, plan_text
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.protocol import ProtocolError
@@ -137,7 +138,14 @@ class KbenchMagics(Magics):
 
     @line_magic
     def plan(self, line: str) -> TextAndHtml:
-        """The steps of the last recorded call of a `K.function`: form, time, speed."""
+        """The steps of the last recorded call of a `K.function`: form, time, speed.
+
+        `%plan` alone: what each worker of the last fit or map over a cluster has done.
+        """
+        job = None if line.strip() else job_rows.first(job_rows.known())
+        if job is not None:
+            data = {"shown": job_rows.head(job), **job_rows.rows(job, job_view.MAX_WORKERS)}
+            return TextAndHtml(job_view.text(data), views.styled(join(job_view.parts(data))))
         value = self._running.user_ns.get(line.strip())
         if not describe.is_function(value):
             raise UsageError(f"%plan wants the name of a K.function, got {line.strip()!r}")

@@ -45,9 +45,12 @@ def _progress(head: Row) -> str:
 
 
 def _workers(head: Row) -> str:
-    count = int(head["workers"])
-    lost = f", {head['lost']} lost" if head["lost"] else ""
-    return f"{count or 'no'} worker{'' if count == 1 else 's'}{'' if count else ' yet'}{lost}"
+    lost = f", {head['lost']:,} lost" if head["lost"] else ""
+    return f"{_counted(head['workers'], 'worker')}{lost}" if head["workers"] else "no workers yet"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def remarks(head: Row, rows: Sequence[Row]) -> list[str]:
@@ -97,13 +100,14 @@ def line(row: Row, seconds: Callable[[float], str], size: Callable[[int], str]) 
     if "count" in row:
         head = f"{row['count']:,} more workers"
     else:
-        threads = f"{row['threads']} thread{'' if row['threads'] == 1 else 's'}"
+        threads = _counted(row["threads"], "thread")
         head = f"{name(row)} {row['address']}, {threads}, {state(row)}"
     spent = float(row["seconds"])
     each = f" ({seconds(spent / row['rows'])} a row)" if row["rows"] else ""
     moved = f"{size(row['received'])} in, {size(row['returned'])} out"
-    done = f"{row['tasks']:,} tasks, {row['rows']:,} rows in {seconds(spent)}{each}"
-    return f"{head}: {done}, {float(row['share']):.0%} of the time, {moved}"
+    done = f"{_counted(row['tasks'], 'task')}, {_counted(row['rows'], 'row')}"
+    share = f"{float(row['share']):.0%} of the time"
+    return f"{head}: {done} in {seconds(spent)}{each}, {share}, {moved}"
 
 
 def sentence(head: Row, rows: Sequence[Row]) -> str:
