@@ -315,7 +315,7 @@ def test_the_plain_prompt_tells_a_job_of_workers_in_a_sentence(root):
     assert code == 0 and ESCAPE not in shown
     assert shown.count("fit of model 'mlp': step 0 of 3, no workers yet") == 1
     assert re.search(r"'mlp' ended: step 3 of 3, 1 worker, .* s; one machine would", shown)
-    assert "w1 node1:4001, 2 threads, idle: 1 task, 8 rows in 1 s (125 ms a row), 100%" in shown
+    assert "w1 node1:4001, 2 threads, done: 1 task, 8 rows in 1 s (125 ms a row), 100%" in shown
 
 
 @pytest.mark.slow

@@ -111,6 +111,10 @@ class WorkerTable(Table):
 
     # ------------------------------------------------------------------ the lines above
 
+    def on_resize(self) -> None:
+        """A state has more words where there is room."""
+        self._show()
+
     def refit(self) -> None:
         """What is said above the rows depends on the width, too."""
         self._remarks = self._wrapped()

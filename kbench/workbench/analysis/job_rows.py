@@ -73,6 +73,8 @@ def rows(job: Job, most: int = MAX_WORKER_ROWS) -> JsonObject:
     total = sum(worker.seconds for worker in job.workers)
     median = _median_seconds(job.workers)
     found = [_row(number, worker, total, median) for number, worker in enumerate(job.workers, 1)]
+    if not job.running:  # nobody works for it any more, whatever was told last
+        found = [row if row["state"] == "lost" else {**row, "state": "done"} for row in found]
     if len(found) <= most:
         return {"rows": found, "others": None}
     ordered = sorted(found, key=lambda row: (not _notable(row), -float(row["seconds"])))

@@ -144,6 +144,9 @@ async def test_jobs_details_order_and_copy() -> None:
         await until(app, pilot, "w4 is lost")
         await pilot.press("escape", "y")
         await settle(pilot)
+        await pilot.press("f10")
+        await until(app, pilot, "slow, working  ")
+        await pilot.press("f10")
         assert words in app.clipboard and "12 MB in, 1 MB out" in app.clipboard
         await pilot.press("right_square_bracket", "left_square_bracket")
         await until(app, pilot, "'first' ended job 1/2")

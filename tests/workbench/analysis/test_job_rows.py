@@ -78,6 +78,11 @@ def test_of_too_many_workers_the_notable_and_the_busiest_keep_their_rows() -> No
     assert job_rows.rows(job(*workers), 10)["others"] is None
 
 
+def test_nobody_works_for_a_job_that_has_ended() -> None:
+    ended = job(worker(1), worker(2, state="idle"), worker(3, state="lost"), running=False)
+    assert [row["state"] for row in job_rows.rows(ended)["rows"]] == ["done", "done", "lost"]
+
+
 def test_figures_of_numpy_become_plain_numbers() -> None:
     odd = worker(1, np.float32(0.5), np.int64(3), received=np.int32(7))  # type: ignore[arg-type]
     row = job_rows.rows(job(odd))["rows"][0]
