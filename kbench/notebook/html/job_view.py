@@ -70,5 +70,7 @@ def _state(row: Row) -> Html:
 def _share(share: float) -> Html:
     """A bar, and the share in percent for those who do not see it."""
     full = max(round(share * BAR_CHARACTERS), 1 if share > 0.005 else 0)
-    bar = element("span", "█" * full, class_="kb-bars", role="img", aria_label="share of the time")
-    return join([bar, escape(f" {share:.0%}")]) if full else escape(f"{share:.0%}")
+    # Spaces that stay where the style is stripped: percentages stand below one another.
+    filled = Html("█" * full + "&nbsp;" * (BAR_CHARACTERS - full))
+    bar = element("span", filled, class_="kb-bars", role="img", aria_label="share of the time")
+    return join([bar, escape(f" {share:.0%}")])

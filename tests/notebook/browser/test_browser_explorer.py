@@ -23,6 +23,20 @@ train = K.function([x], [loss], name="train")
 it = kbench.explorer()
 it"""
 RUN = "train([np.ones((4, 8))])"
+JOB = """from kbench.dask import activity
+job = activity.track("fit", "mlp", 300)
+at = [f"tcp://10.0.0.{number}:40001" for number in range(1, 5)]
+for address in at:
+    job.worker(address, threads=2, state="working")
+job.worker(at[3], state="lost")
+while not globals().get("enough"):
+    for number, address in enumerate(at[:3], 1):
+        job.add(address, rows=32, seconds=number // 3 * 0.2 + 0.1, received=98304, returned=4096)
+    job.step()
+    enough = job.job().steps > 5 and it.plan.run.value is not None or job.job().steps > 3000
+    time.sleep(0.02)
+job.say("one machine would be faster: a step moves 12 MB in 40 ms and computes for 9 ms")
+job.end()"""
 SEEN = """one => one.innerText + [...one.querySelectorAll('svg text')]
     .filter(text => text.checkVisibility()).map(text => text.textContent).join(' ')"""
 TABS = {  # and something that each shows; what is done before is in the tests
@@ -112,6 +126,26 @@ def test_a_watch_is_added_while_a_cell_runs(browser: Browser) -> None:
     fill(book, "expression", "K.sum(dead)")
     book.wait_idle()
     says(book, "3")
+    assert book.said == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_workers_of_a_job_are_seen_while_the_cell_runs(browser: Browser, dark: bool) -> None:
+    book = shown(browser, JOB, RUN, dark=dark)
+    whole = book.cell(0).locator(".jp-OutputArea-child").first
+    tab(book, "Plan")
+    book.start(1)
+    for words in ("fit of model 'mlp': step ", "of 300, 4 workers, 1 lost", "w4 is lost"):
+        says(book, words)
+    says(book, "w3 is slow: 3.0 times the median per row")
+    says(book, "slow, working")
+    assert [one for one in controls(book.page, whole) if not one.name] == []
+    assert poor_contrast(whole) == [] and blank(whole) == []
+    book.picture("explorer-workers", whole)
+    book.cell(0).get_by_label("run", exact=True).select_option("fit of model 'mlp', running")
+    book.wait_idle()  # the cell has heard of that while it ran
+    says(book, "fit of model 'mlp' ended: step ")
+    says(book, "one machine would be faster")
     assert book.said == []
 
 

@@ -162,7 +162,7 @@ def test_workers_are_followed_while_a_job_runs(names: Names, job: Tracker) -> No
     settled("step 120 of 300", part)
     shown = text_of(part.html)
     assert "w3 is slow: 3.0 times the median per row" in shown and "slow, working" in shown
-    for words in ("10.0.0.3:4000", "3,840", "9 s", "████ 60%", "12 MB"):
+    for words in ("10.0.0.3:4000", "3,840", "9 s", "████\xa0\xa0 60%", "12 MB"):
         assert words in shown, words
     assert "no run yet" not in shown
     names["train"]([names["data"]])
