@@ -164,7 +164,7 @@ async def _ask(worker: Any, seat: Seat, place: str, x: np.ndarray) -> np.ndarray
     team = seat.team
     if team.hub == worker.address:
         return await _hub_of(worker).mean(team.attempt, place, seat.shard, team.shares, x)
-    from distributed.protocol import to_serialize
+    from distributed.protocol.serialize import to_serialize
 
     answer = await getattr(worker.rpc(team.hub), HANDLER)(
         attempt=team.attempt,
@@ -180,7 +180,7 @@ async def _ask(worker: Any, seat: Seat, place: str, x: np.ndarray) -> np.ndarray
 
 def _plain(value: object) -> np.ndarray:
     """An array that came over a connection, whether or not that has deserialized it."""
-    from distributed.protocol import Serialize, Serialized, deserialize
+    from distributed.protocol.serialize import Serialize, Serialized, deserialize
 
     if isinstance(value, Serialized):
         value = deserialize(value.header, value.frames)
@@ -255,7 +255,7 @@ def _hub_of(worker: Any) -> Hub:
     hub = getattr(worker, "_kbench_hub", None)
     if hub is None:
         hub = worker._kbench_hub = Hub()
-    return hub  # type: ignore[no-any-return]
+    return hub
 
 
 def install(worker: Any) -> None:
@@ -264,7 +264,7 @@ def install(worker: Any) -> None:
     async def answer(
         attempt: str, place: str, shard: int, shares: tuple[float, ...], value: object
     ) -> dict[str, object]:
-        from distributed.protocol import to_serialize
+        from distributed.protocol.serialize import to_serialize
 
         try:
             found = await _hub_of(worker).mean(attempt, place, shard, tuple(shares), _plain(value))

@@ -121,7 +121,9 @@ def _client(client: Any) -> Any:
 
 def _check(model: Any, batch_norm: str, checkpoint_steps: int) -> None:
     if not hasattr(model, "_make_train_function") or not callable(getattr(model, "fit", None)):
-        raise ArgumentError(f"model must be a model of Keras 2.3.1, got {shown(model)}", FIT)
+        raise ArgumentError(
+            f"model must be a model of Keras 2.3.1, got {shown(model)}", function=FIT
+        )
     if not hasattr(model, "train_function"):
         raise ArgumentError("the model is not compiled: call model.compile first", function=FIT)
     if batch_norm not in STATISTICS:

@@ -8,6 +8,7 @@ of Keras does, all at once: the optimizer's updates, states, metrics. Workers ne
 
 from __future__ import annotations
 
+import importlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from kbench import backend as K
+from kbench.dask.payload import Payload, pack
 from kbench.dask.training.collective import one_graph
 from kbench.dask.training.statistics import normalizes_batches, of_the_whole_batch
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.execute.function import Function
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.tensor import Tensor
-from kbench.engine.graph.updates import Update
+from kbench.engine.graph.updates import Update, as_update
 from kbench.engine.graph.variables import Variable
 
 FIT = "kbench.dask.fit"
@@ -63,20 +65,19 @@ def build(model: Any, job: str, synchronized: bool) -> tuple[Program, Store]:
     Raises:
         ArgumentError: the model's result cannot be put together from shards.
     """
+    _check_loss(model)
     gradients = _with_train_function(model)
-    losses = _Losses(model)
     metrics = _Metrics(model)
-    states = [_state(update) for update in model.updates]
+    states = [as_update(update) for update in model.updates]
     weights = _weights(model)
     roots = [model.total_loss, *[update.inputs[1] for update in states], *metrics.new]
     share = K.placeholder((), dtype="float64", name="share")
-    losses.check()
     is_joint = synchronized and normalizes_batches(roots)
     slopes: list[Tensor] = gradients
     if is_joint:
         with one_graph():
             roots = of_the_whole_batch(roots, share)
-            slopes = K.gradients(roots[0], list(model._collected_trainable_weights))
+            slopes = list(map(_needed, K.gradients(roots[0], model._collected_trainable_weights)))
     loss, new_states = roots[0], roots[1 : 1 + len(states)]
     new_metrics = roots[1 + len(states) :]
     inputs = [*model._feed_inputs, *model._feed_targets, *model._feed_sample_weights]
@@ -94,6 +95,11 @@ def build(model: Any, job: str, synchronized: bool) -> tuple[Program, Store]:
         phase,
     )
     return program, _store(model, gradients, states, metrics)
+
+
+def _needed(gradient: Tensor | None) -> Tensor:
+    assert gradient is not None  # else the optimizer had refused it
+    return gradient
 
 
 def _weights(model: Any) -> list[Variable]:
@@ -139,8 +145,7 @@ def _is(first: object, second: object) -> bool:
 @contextmanager
 def _asked_gradients() -> Iterator[list[tuple[Any, Any, list[Any]]]]:
     """What this thread asks of `keras.backend.gradients`."""
-    import keras.backend as module
-
+    module: Any = importlib.import_module("keras.backend")
     asked: list[tuple[Any, Any, list[Any]]] = []
     original, here = module.gradients, threading.get_ident()
 
@@ -157,33 +162,21 @@ def _asked_gradients() -> Iterator[list[tuple[Any, Any, list[Any]]]]:
         module.gradients = original
 
 
-class _Losses:
-    """Whether the loss of a batch is the mean of those of its shards."""
-
-    def __init__(self, model: Any) -> None:
-        self._model = model
-
-    def check(self) -> None:
-        for name, loss in zip(self._model.output_names, self._model.loss_functions, strict=False):
-            if getattr(loss, "reduction", None) == "sum":
-                raise ArgumentError(
-                    f"the loss of output {name!r} is a sum over the batch (reduction='sum'); "
-                    "shards are put together by means: use the default reduction",
-                    function=FIT,
-                )
-        if getattr(self._model, "stateful", False):
+def _check_loss(model: Any) -> None:
+    """See to it that the loss of a batch is the mean of those of its shards."""
+    for name, loss in zip(model.output_names, model.loss_functions, strict=False):
+        if getattr(loss, "reduction", None) == "sum":
             raise ArgumentError(
-                "the model is stateful: what a batch leaves for the next belongs to its rows, and "
-                "rows go to other workers; build it with stateful=False",
+                f"the loss of output {name!r} is a sum over the batch (reduction='sum'); "
+                "shards are put together by means: use the default reduction",
                 function=FIT,
             )
-
-
-def _state(update: object) -> Update:
-    """An update of a layer, as of a moving average."""
-    if isinstance(update, Update):
-        return update
-    raise ArgumentError(f"model.updates has {update!r}, which is no update", function=FIT)
+    if getattr(model, "stateful", False):
+        raise ArgumentError(
+            "the model is stateful: what a batch leaves for the next belongs to its rows, and "
+            "rows go to other workers; build it with stateful=False",
+            function=FIT,
+        )
 
 
 class _Metrics:
@@ -240,10 +233,19 @@ def _store(
         for variable, value in zip(metrics.variables, added, strict=True)
     ]
     with K.control_dependencies(adding):
-        results = [K.identity(metric.result()) for metric in metrics.metrics]
+        results = [K.identity(_result(metric)) for metric in metrics.metrics]
     train = K.function([*used, *values, *added], results, [*rest, *stored, *adding], name="step")
     test = K.function(added, results, adding, name="metrics")
     return Store(train, test, tuple(positions.values()))
+
+
+def _result(metric: Any) -> Tensor:
+    """A metric's result of its states as they are, beside the one that Keras keeps with it."""
+    kept = metric._call_result
+    try:
+        return metric.result()  # type: ignore[no-any-return]
+    finally:
+        metric._call_result = kept
 
 
 def _updates_of(metrics: _Metrics) -> list[Update]:
@@ -252,6 +254,19 @@ def _updates_of(metrics: _Metrics) -> list[Update]:
 
 def _holder(variable: Variable, name: str) -> Tensor:
     return K.placeholder(variable.spec.shape, dtype=variable.spec.dtype, name=name)
+
+
+def packed(program: Program) -> Payload:
+    """The bytes of a program. Constraints stay here, where the optimizer is: they are Keras'."""
+    kept = [(weight, weight.constraint) for weight in program.weights]
+    with _building:
+        try:
+            for weight, _ in kept:
+                weight.constraint = None
+            return pack(program)
+        finally:
+            for weight, constraint in kept:
+                weight.constraint = constraint
 
 
 def weights_of(program: Program) -> list[np.ndarray]:

@@ -6,7 +6,6 @@ that need one another run side by side in threads of their own.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -73,7 +72,7 @@ class _Ready:
     """A program in this process: with functions for as many shards as run side by side."""
 
     program: Program
-    lock: threading.Lock = field(default_factory=fork_safety.lock)
+    lock: Any = field(default_factory=fork_safety.lock)
     weights: str = ""
     arrays: list[np.ndarray] = field(default_factory=list)
     train: list[Function] = field(default_factory=list)
@@ -103,19 +102,21 @@ class _Ready:
             return weights.nbytes
 
 
-_ready: dict[str, _Ready] = {}
+_ready: dict[tuple[str, str], _Ready] = {}
 _ready_lock = fork_safety.lock()
 
 
-def _program(payload: Payload) -> _Ready:
+def _program(payload: Payload, address: str) -> _Ready:
+    """A program of this worker's own: one process may have several workers."""
+    key = payload.hash, address
     with _ready_lock:
-        ready = _ready.pop(payload.hash, None)
+        ready = _ready.pop(key, None)
         if ready is None:
-            program = payload.load()
+            program: Program = payload.fresh()
             zeros = [np.zeros_like(variable.held()) for variable in program.zeros]
             store_all(zip(program.zeros, zeros, strict=True))
             ready = _Ready(program)
-        _ready[payload.hash] = ready
+        _ready[key] = ready
         while len(_ready) > MAX_JOBS:
             del _ready[next(iter(_ready))]
         return ready
@@ -127,7 +128,7 @@ def run_shards(
     """The sums of some shards; a task of Dask."""
     task = current_task()
     begin = time.monotonic()
-    ready = _program(payload)
+    ready = _program(payload, address)
     received = ready.set_weights(weights)
     count = len(order.team.shares)
 
@@ -205,4 +206,5 @@ def _scaled(array: np.ndarray, share: float) -> np.ndarray:
         )
     if array.dtype == np.float16 or not array.flags.writeable:
         return np.asarray(array * share, np.float32 if array.dtype == np.float16 else array.dtype)
-    return np.multiply(array, share, out=array)
+    np.multiply(array, share, out=array)
+    return array

@@ -18,19 +18,20 @@ import numpy as np
 
 from kbench.dask import activity
 from kbench.dask.errors import ClusterError
-from kbench.dask.payload import Payload, pack
+from kbench.dask.payload import Payload
 from kbench.dask.training import collective, shard
 from kbench.dask.training.break_even import BreakEven
 from kbench.dask.training.collective import Seat, Team
 from kbench.dask.training.parts import Part, merged
-from kbench.dask.training.program import FIT, Program, Store, version_of, weights_of
+from kbench.dask.training.program import FIT, Program, Store, packed, version_of, weights_of
 from kbench.dask.worker import stop_all
 from kbench.engine.core.errors import ArgumentError
 
 POLL_SECONDS = 0.25
 """Between two looks at who is there, while a step runs."""
-MAX_INLINE_BYTES = 1 << 18
-"""Of a worker's inputs that travel with its task; more go to the worker directly."""
+MAX_INLINE_BYTES = 1 << 14
+"""Of a worker's inputs that travel with its task. Dask keeps the last thousand messages for its
+logs; larger inputs are sent apart, and not kept."""
 MAX_GATHERED_BYTES = 1 << 22
 """Of the sums of all workers that this process adds up by itself: each level of a tree of tasks
 takes some 5 ms, in which as much comes over a connection of 10 Gbit/s."""
@@ -59,6 +60,7 @@ class Cluster:
     program: Any = None  # the future of the payload
     weights: Any = None
     weights_name: str = ""
+    missed: float | None = None  # since when there is no connection
 
     def look(self) -> dict[str, int]:
         """Ask the scheduler which workers there are."""
@@ -75,7 +77,13 @@ class Cluster:
         return ClusterError(f"the scheduler {address} of the cluster is gone", function=FIT)
 
     def is_gone(self) -> bool:
-        return self.client.status not in ("running", "connecting", "newly-created")
+        """Whether there is no scheduler: for good, or for too long."""
+        status = self.client.status
+        if status == "running":
+            self.missed = None
+            return False
+        self.missed = self.missed or time.monotonic()
+        return status != "connecting" or time.monotonic() - self.missed > NOTICE_SECONDS
 
     def addresses(self) -> list[str]:
         """The workers for a step, waiting for one if there is none."""
@@ -120,7 +128,7 @@ class ClusterStep:
     break_even: BreakEven = field(default_factory=BreakEven)
 
     def __post_init__(self) -> None:
-        self.cluster = Cluster(self.client, pack(self.program))
+        self.cluster = Cluster(self.client, packed(self.program))
 
     # -------------------------------------------------------------- what Keras calls
 
@@ -304,6 +312,8 @@ class ClusterStep:
     def _look_for_lost(self, addresses: list[str]) -> None:
         if self.cluster.is_gone():
             raise self.cluster.gone()
+        if self.cluster.missed is not None:
+            return
         if not set(addresses) <= set(self.cluster.look()):
             raise WorkerLost
 
@@ -330,7 +340,7 @@ class ClusterStep:
 
     def _give_up(self, attempt: str, futures: list[Any]) -> None:
         """Stop what runs for an attempt."""
-        if self.cluster.is_gone():
+        if self.cluster.is_gone() or self.cluster.missed is not None:
             return
         with contextlib.suppress(Exception):
             self.client.cancel(futures, force=True, reason="the step was given up")

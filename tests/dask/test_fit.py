@@ -1,0 +1,509 @@
+"""Training by several worker processes, beside the same training in one process."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import distributed
+import numpy as np
+import pytest
+from keras_loaded import OWN_WARNINGS, load
+
+import kbench
+from kbench import backend as K
+from kbench.dask import activity
+from kbench.dask.errors import ClusterError
+from kbench.dask.training import shard
+from kbench.dask.worker import is_idle
+from kbench.engine.core.errors import ArgumentError, EngineError
+
+keras = load()
+pytestmark = OWN_WARNINGS
+IDLE_SECONDS = 2.0
+"""After an interrupt, all workers have nothing to do by then."""
+
+
+@pytest.fixture(autouse=True)
+def _clean() -> Iterator[None]:
+    np.random.seed(7)
+    yield
+    K.set_floatx("float32")
+    K.clear_session()
+
+
+class Losses(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+    """The loss of each step."""
+
+    def on_train_begin(self, logs: Any = None) -> None:
+        self.losses: list[float] = []
+
+    def on_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.losses.append(float(logs["loss"]))
+
+
+# ------------------------------------------------------------------ the models
+
+
+def _mlp() -> Any:
+    layers = keras.layers
+    model = keras.models.Sequential(
+        [
+            layers.Dense(32, activation="relu", input_shape=(20,), kernel_regularizer="l2"),
+            layers.Dense(5, activation="softmax", kernel_constraint="max_norm"),
+        ]
+    )
+    optimizer = keras.optimizers.Adam(clipnorm=0.5)
+    model.compile(optimizer, "categorical_crossentropy", metrics=["accuracy", "mse"])
+    return model
+
+
+def _cnn() -> Any:
+    layers = keras.layers
+    model = keras.models.Sequential(
+        [
+            layers.Conv2D(6, 3, input_shape=(10, 10, 2)),
+            layers.BatchNormalization(),
+            layers.Activation("relu"),
+            layers.MaxPooling2D(2),
+            layers.Conv2D(6, 3, use_bias=False),
+            layers.BatchNormalization(),
+            layers.Flatten(),
+            layers.Dense(5, activation="softmax"),
+        ]
+    )
+    model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "categorical_crossentropy")
+    return model
+
+
+def _lstm() -> Any:
+    layers = keras.layers
+    model = keras.models.Sequential(
+        [layers.Masking(input_shape=(6, 4)), layers.LSTM(8), layers.Dense(5, activation="softmax")]
+    )
+    model.compile("rmsprop", "categorical_crossentropy", metrics=["accuracy"])
+    return model
+
+
+MODELS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
+    "mlp": (_mlp, (20,)),
+    "cnn": (_cnn, (10, 10, 2)),
+    "lstm": (_lstm, (6, 4)),
+}
+
+
+def _data(shape: tuple[int, ...], rows: int = 90) -> tuple[np.ndarray, np.ndarray]:
+    numbers = np.random.default_rng(11)
+    x = numbers.normal(size=(rows, *shape))
+    x[::3, -1:] = 0  # what a mask leaves out
+    return x, np.eye(5)[numbers.integers(0, 5, rows)]
+
+
+def _trained(
+    make: Callable[[], Any], fit: Callable[..., Any], weights: list[np.ndarray], **more: Any
+) -> tuple[Any, Any, list[float]]:
+    model = make()
+    model.set_weights(weights)
+    losses = Losses()
+    history = fit(model, callbacks=[losses, *more.pop("callbacks", [])], verbose=0, **more)
+    return model, history, losses.losses
+
+
+def _alone(model: Any, shards: int = 1, **arguments: Any) -> Any:
+    return model.fit(**arguments)
+
+
+# ------------------------------------------------------------------ the same result
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(("dtype", "limit"), [("float32", 1e-5), ("float64", 1e-12)])
+def test_the_result_is_that_of_one_machine(
+    name: str, dtype: str, limit: float, client: Any
+) -> None:
+    K.set_floatx(dtype)
+    make, shape = MODELS[name]
+    x, y = _data(shape)
+    weights = make().get_weights()
+    arguments = {
+        "x": x[:70],
+        "y": y[:70],
+        "batch_size": 32,
+        "epochs": 4,
+        "sample_weight": np.linspace(0.5, 1.5, 70),
+        "validation_data": (x[70:], y[70:]),
+        "class_weight": {0: 2.0, 1: 1.0, 2: 1.0, 3: 0.5, 4: 1.0},
+    }
+    np.random.seed(1)
+    one, alone, losses = _trained(make, _alone, weights, **arguments)
+    np.random.seed(1)  # which shuffles as before
+    two, together, found = _trained(make, kbench.dask.fit, weights, client=client, **arguments)
+    np.testing.assert_allclose(found, losses, rtol=limit)
+    assert alone.history.keys() == together.history.keys()
+    for key, values in alone.history.items():
+        np.testing.assert_allclose(together.history[key], values, rtol=limit, err_msg=key)
+    for first, second in zip(one.get_weights(), two.get_weights(), strict=True):
+        np.testing.assert_allclose(second, first, atol=limit * 10, rtol=limit * 10)
+    assert one.evaluate(x, y, verbose=0) == pytest.approx(
+        two.evaluate(x, y, verbose=0), rel=limit * 10
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 4])
+def test_shards_not_workers_decide_the_bits(workers: int, make_cluster: Any, client: Any) -> None:
+    """With as many shards, the bits are the same on any number of workers, dropout included."""
+
+    def make() -> Any:
+        layers = keras.layers
+        model = keras.models.Sequential(
+            [
+                layers.Dense(16, input_shape=(20,)),
+                layers.BatchNormalization(),
+                layers.Dropout(0.3, seed=5),
+                layers.Dense(5, activation="softmax"),
+            ]
+        )
+        model.compile("adam", "categorical_crossentropy")
+        return model
+
+    x, y = _data((20,))
+    weights = make().get_weights()
+    arguments = {"x": x, "y": y, "batch_size": 30, "epochs": 3, "shuffle": False, "shards": 3}
+    wanted = _trained(make, kbench.dask.fit, weights, client=client, **arguments)[0]
+    with make_cluster(workers=workers) as other:
+        found = _trained(make, kbench.dask.fit, weights, client=other, **arguments)[0]
+    for first, second in zip(wanted.get_weights(), found.get_weights(), strict=True):
+        assert np.array_equal(first, second)
+
+
+@pytest.mark.slow
+def test_the_loop_is_that_of_keras(client: Any, tmp_path: Path) -> None:
+    """Early stopping, checkpoints, a schedule, a generator; and `model.fit` goes on after it."""
+    make, shape = MODELS["mlp"]
+    x, y = _data(shape)
+    callbacks = keras.callbacks
+
+    class Batches(keras.utils.Sequence):  # type: ignore[misc, name-defined]
+        def __len__(self) -> int:
+            return 3
+
+        def __getitem__(self, place: int) -> tuple[np.ndarray, np.ndarray]:
+            return x[place * 30 : place * 30 + 30], y[place * 30 : place * 30 + 30]
+
+    weights = make().get_weights()
+    results = []
+    several = functools.partial(kbench.dask.fit, client=client)
+    for fit, file in ((_alone, "one.h5"), (several, "two.h5")):
+        some = [
+            callbacks.EarlyStopping("loss", min_delta=0.05, patience=1),
+            callbacks.LearningRateScheduler(lambda epoch: 0.01 / (1 + epoch)),
+            callbacks.ModelCheckpoint(os.fspath(tmp_path / file)),
+        ]
+        model, history, losses = _trained(
+            make, fit, weights, x=Batches(), epochs=8, shuffle=False, callbacks=some
+        )
+        saved = keras.models.load_model(os.fspath(tmp_path / file))
+        again = model.fit(x, y, batch_size=30, epochs=1, shuffle=False, verbose=0).history["loss"]
+        results.append((history.epoch, losses, saved.get_weights(), again))
+    one, two = results
+    assert one[0] == two[0]
+    np.testing.assert_allclose(two[1], one[1], rtol=1e-5)
+    for first, second in zip(one[2], two[2], strict=True):
+        np.testing.assert_allclose(second, first, atol=1e-4)
+    np.testing.assert_allclose(two[3], one[3], rtol=1e-4)
+
+
+@pytest.mark.slow
+def test_a_cluster_within_the_process(in_process: Any) -> None:
+    make, shape = MODELS["cnn"]
+    x, y = _data(shape)
+    weights = make().get_weights()
+    arguments = {"x": x, "y": y, "batch_size": 30, "epochs": 2, "shuffle": False}
+    _, _, losses = _trained(make, _alone, weights, **arguments)
+    _, _, found = _trained(make, kbench.dask.fit, weights, client=in_process, shards=3, **arguments)
+    np.testing.assert_allclose(found, losses, rtol=1e-5)
+
+
+# ------------------------------------------------------------------ what is refused
+
+
+@pytest.mark.slow
+def test_a_loss_that_adds_up_over_the_batch_is_refused(client: Any) -> None:
+    model = keras.models.Sequential(
+        [keras.layers.Dense(5, input_shape=(20,), activity_regularizer="l2")]
+    )
+    model.compile("sgd", "mse")
+    weights = model.get_weights()
+    x, y = _data((20,))
+    with pytest.raises(ArgumentError, match="as the mean over its 2 shards: something in it adds"):
+        kbench.dask.fit(model, x, y, client=client, verbose=0)
+    for before, now in zip(weights, model.get_weights(), strict=True):
+        assert np.array_equal(before, now)
+
+
+def test_a_cluster_and_a_model_are_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = _mlp()
+
+    def none() -> None:
+        raise ValueError("no client found")
+
+    monkeypatch.setattr(distributed, "default_client", none)
+    with pytest.raises(ClusterError, match="no cluster: make a client first"):
+        kbench.dask.fit(model, *_data((20,)))
+    with pytest.raises(ArgumentError, match="client must be a distributed.Client"):
+        kbench.dask.fit(model, *_data((20,)), client=3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"batch_norm": "global"}, "batch_norm must be 'synchronized' or 'local'"),
+        ({"shards": 0}, "shards must be at least 1"),
+        ({"checkpoint_steps": 0}, "checkpoint_steps must be at least 1"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], words: str, client: Any) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        kbench.dask.fit(_mlp(), *_data((20,)), client=client, **arguments)
+    with pytest.raises(ArgumentError, match="model must be a model of Keras"):
+        kbench.dask.fit(object(), *_data((20,)), client=client)
+
+
+@pytest.mark.slow
+def test_another_numpy_is_refused(make_cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with make_cluster(workers=1) as client:
+        client.run(_pretend_numpy, "0.0.1")
+        with pytest.raises(EngineError, match=r"NumPy 0\.0\.1"):
+            kbench.dask.fit(_mlp(), *_data((20,)), client=client, verbose=0)
+
+
+def _pretend_numpy(version: str) -> None:
+    from kbench.dask import versions
+
+    found = {**versions.needed(), "numpy": version}
+    versions.needed = lambda: found  # type: ignore[assignment]
+
+
+# ------------------------------------------------------------------ faults
+
+
+def _processes(client: Any) -> list[int]:
+    return list(client.run(os.getpid).values())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_workers_that_are_killed_change_nothing(make_cluster: Any) -> None:
+    make, shape = MODELS["cnn"]
+    x, y = _data(shape)
+    weights = make().get_weights()
+    arguments = {"x": x, "y": y, "batch_size": 30, "shuffle": False, "shards": 2}
+    wanted = _trained(make, _alone, weights, epochs=60, **arguments)[2][:3]
+    numbers = np.random.default_rng(3)
+    killed = 0
+
+    class Killer(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        """Kills a worker some milliseconds after a step has begun."""
+
+        def on_batch_begin(self, batch: int, logs: Any = None) -> None:
+            nonlocal killed
+            if killed < 20:
+                process = numbers.choice(_processes(client))
+                threading.Timer(float(numbers.uniform(0, 0.03)), _kill, [int(process)]).start()
+                killed += 1
+
+    with make_cluster(workers=2) as client:
+        undisturbed = _trained(
+            make, kbench.dask.fit, weights, client=client, epochs=8, **arguments
+        )[0]
+        found, _, losses = _trained(
+            make,
+            kbench.dask.fit,
+            weights,
+            client=client,
+            epochs=8,
+            callbacks=[Killer()],
+            **arguments,
+        )
+    assert killed == 20
+    np.testing.assert_allclose(losses[:3], wanted, rtol=1e-5)
+    for first, second in zip(undisturbed.get_weights(), found.get_weights(), strict=True):
+        assert np.array_equal(first, second)
+
+
+def _kill(process: int) -> None:
+    try:
+        os.kill(process, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_gone_leaves_a_checkpoint(make_cluster: Any, tmp_path: Path) -> None:
+    file = os.fspath(tmp_path / "kept.h5")
+    model = _mlp()
+    x, y = _data((20,))
+
+    class Closer(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        def on_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if batch == 2:
+                client.cluster.scheduler.loop.add_callback(client.cluster.scheduler.close)
+
+    with make_cluster(workers=2) as client:
+        begin = time.monotonic()
+        with pytest.raises(ClusterError, match=r"is gone; the model has the weights of step \d"):
+            kbench.dask.fit(
+                model,
+                x,
+                y,
+                client=client,
+                batch_size=10,
+                epochs=50,
+                verbose=0,
+                callbacks=[Closer()],
+                checkpoint=file,
+                checkpoint_steps=2,
+            )
+        assert time.monotonic() - begin < 60
+    saved = keras.models.load_model(file)
+    for first, second in zip(saved.get_weights(), model.get_weights(), strict=True):
+        assert np.array_equal(first, second)
+    assert not os.path.exists(f"{file}.unfinished")
+
+
+@pytest.mark.slow
+def test_a_shard_that_raises_is_named(client: Any) -> None:
+    """Labels that the loss cannot take: the operation is in the error, and the model as before."""
+    model = keras.models.Sequential([keras.layers.Embedding(4, 2, input_length=3)])
+    model.compile("sgd", "mse")
+    weights = model.get_weights()
+    with pytest.raises(Exception, match="(?i)gather|embedding|index"):
+        kbench.dask.fit(model, np.full((8, 3), 9), np.zeros((8, 3, 2)), client=client, verbose=0)
+    assert np.array_equal(weights[0], model.get_weights()[0])
+
+
+# ------------------------------------------------------------------ interrupts
+
+
+def _slow_model() -> Any:
+    """Some tens of milliseconds for each shard."""
+    layers = keras.layers
+    model = keras.models.Sequential(
+        [
+            layers.Conv2D(32, 3, padding="same", input_shape=(32, 32, 8)),
+            layers.BatchNormalization(),
+            layers.Conv2D(32, 3, padding="same"),
+            layers.Flatten(),
+            layers.Dense(5, activation="softmax"),
+        ]
+    )
+    model.compile("adam", "categorical_crossentropy")
+    return model
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_an_interrupt_leaves_workers_idle_and_no_half_step(client: Any) -> None:
+    model = _slow_model()
+    x, y = _data((32, 32, 8), 64)
+    numbers = np.random.default_rng(2)
+    kbench.dask.fit(model, x, y, batch_size=32, epochs=2, client=client, verbose=0)
+    for _ in range(20):
+        steps: list[list[np.ndarray]] = [model.get_weights()]
+
+        class Keeper(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+            def on_batch_end(self, batch: int, logs: Any = None) -> None:
+                steps.append(model.get_weights())  # noqa: B023
+
+        main = threading.main_thread().ident
+        assert main is not None
+        timer = threading.Timer(
+            float(numbers.uniform(0.05, 0.6)), signal.pthread_kill, [main, signal.SIGINT]
+        )
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            kbench.dask.fit(
+                model,
+                x,
+                y,
+                batch_size=32,
+                epochs=10_000,
+                client=client,
+                verbose=0,
+                callbacks=[Keeper()],
+            )
+        begin = time.monotonic()
+        while not all(client.run(is_idle).values()) or client.processing().values() == [()]:
+            assert time.monotonic() - begin < IDLE_SECONDS
+            time.sleep(0.02)
+        now = model.get_weights()
+        old = all(np.array_equal(a, b) for a, b in zip(now, steps[-1], strict=True))
+        new = all(not np.array_equal(a, b) for a, b in zip(now, steps[-1], strict=True))
+        assert old or new
+
+
+# ------------------------------------------------------------------ memory, and what is shown
+
+
+def _resident(dask_worker: Any = None) -> int:
+    import psutil
+
+    return int(psutil.Process().memory_info().rss)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_memory_does_not_grow(client: Any) -> None:
+    make, shape = MODELS["cnn"]
+    model = make()
+    x, y = _data(shape)
+    marks: list[dict[str, int]] = []
+
+    class Meter(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            if epoch in (39, 166):
+                marks.append({**client.run(_resident), "here": _resident()})
+
+    kbench.dask.fit(
+        model, x, y, batch_size=30, epochs=167, client=client, verbose=0, callbacks=[Meter()]
+    )
+    first, last = marks
+    for who, bytes_now in last.items():
+        assert bytes_now - first[who] < 30e6, who
+
+
+@pytest.mark.slow
+def test_weights_are_sent_once_for_each_version_and_worker(client: Any) -> None:
+    make, shape = MODELS["mlp"]
+    model = make()
+    x, y = _data(shape)
+    kbench.dask.fit(model, x, y, batch_size=30, epochs=2, client=client, verbose=0)
+    job = activity.jobs()[0]
+    assert job.kind == "fit"
+    assert not job.running
+    assert job.steps == 6
+    size = sum(weight.nbytes for weight in model.get_weights())
+    inputs = x.astype(np.float32).nbytes + y.astype(np.float32).nbytes
+    assert len(job.workers) == 2
+    assert sum(worker.rows for worker in job.workers) == 2 * 90 + 30  # and the first batch again
+    for worker in job.workers:
+        assert worker.received >= 6 * size
+        assert worker.received < 7 * size + 3 * inputs
+        assert worker.seconds > 0
+        assert worker.state == "idle"
+    assert sum(job.share(worker) for worker in job.workers) == pytest.approx(1.0)
+
+
+def test_weights_count_as_their_arrays() -> None:
+    weights = shard.Weights("name", (np.zeros(1000, np.float32),))
+    assert weights.nbytes == 4000
+    assert weights.__sizeof__() > 4000
