@@ -7,6 +7,7 @@ stops all workers; the model has the weights of before the step, or of after it.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 import uuid
@@ -25,7 +26,7 @@ from kbench.dask.training.collective import Seat, Team
 from kbench.dask.training.parts import Part, merged
 from kbench.dask.training.program import FIT, Program, Store, packed, version_of, weights_of
 from kbench.dask.worker import stop_all
-from kbench.engine.core.errors import ArgumentError
+from kbench.engine.core.errors import ArgumentError, KbenchError
 
 POLL_SECONDS = 0.25
 """Between two looks at who is there, while a step runs."""
@@ -35,6 +36,10 @@ logs; larger inputs are sent apart, and not kept."""
 MAX_GATHERED_BYTES = 1 << 22
 """Of the sums of all workers that this process adds up by itself: each level of a tree of tasks
 takes some 5 ms, in which as much comes over a connection of 10 Gbit/s."""
+MAX_SENT_TO = 4
+"""Workers that get weights from this process: its connection has to carry each copy."""
+SEND_SECONDS = 60.0
+"""After which a worker that takes no data counts as unreachable: 7 GB at 1 Gbit/s."""
 MAX_ATTEMPTS = 20
 """At one step, each of which lost a worker."""
 WAIT_FOR_WORKERS_SECONDS = 60
@@ -43,6 +48,10 @@ NOTICE_SECONDS = 5.0
 """For the scheduler to notice that a worker is gone which others could not reach any more."""
 MAX_LOSS_DIFFERENCE = 1e-3
 """Between the loss of a batch and that of its shards, as a part of it: rounding gives 1e-6."""
+
+
+CANCELLED = ("CancelledError", "FutureCancelledError", "FuturesCancelledError")
+"""What Dask raises for work whose data went with a worker; it exports not all of them."""
 
 
 class WorkerLost(Exception):
@@ -102,14 +111,34 @@ class Cluster:
         self.program = self.weights = None
         self.weights_name = ""
 
-    def send(self, weights: shard.Weights) -> tuple[Any, Any]:
-        """Futures of the program and of the weights, which each worker gets once."""
+    def send(self, weights: shard.Weights, addresses: list[str]) -> tuple[Any, Any]:
+        """Futures of the program and of the weights, which each worker gets once.
+
+        Some workers get them from here, all others from those: the tasks that need them fetch them.
+        (Dask's own broadcast waits for ever for a worker that is lost meanwhile.)
+        """
+        parts: dict[str, Any] = {}
         if self.program is None:
-            self.program = self.client.scatter(self.payload, broadcast=True)
+            parts[f"kbench-program-{self.payload.hash[:24]}-{uuid.uuid4().hex[:6]}"] = self.payload
         if self.weights is None or self.weights_name != weights.name:
-            self.weights = self.client.scatter(weights, broadcast=True)
-            self.weights_name = weights.name
+            parts[f"{weights.name}-{uuid.uuid4().hex[:6]}"] = weights
+        if parts:
+            found = self.client.sync(
+                self._scattered, parts, addresses[:MAX_SENT_TO], callback_timeout=SEND_SECONDS
+            )
+            for key, value in parts.items():
+                if value is weights:
+                    self.weights, self.weights_name = found[key], weights.name
+                else:
+                    self.program = found[key]
         return self.program, self.weights
+
+    async def _scattered(self, parts: dict[str, Any], addresses: list[str]) -> dict[str, Any]:
+        sent = [
+            self.client.scatter(parts, workers=[address], hash=False, asynchronous=True)
+            for address in addresses
+        ]
+        return (await asyncio.gather(*sent))[0]  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -239,7 +268,7 @@ class ClusterStep:
         futures: list[Any],
     ) -> list[Any]:
         """Futures of the sums over the shards; `futures` gets all that lead to them."""
-        program, sent = self.cluster.send(weights)
+        program, sent = self.cluster.send(weights, addresses)
         cuts = _cuts(rows, min(self.shards, rows))
         shares = tuple((stop - start) / rows for start, stop in cuts)
         shards = [
@@ -324,19 +353,19 @@ class ClusterStep:
 
         if isinstance(error, KilledWorker):
             return WorkerLost()
-        unreachable = isinstance(error, (CommClosedError, OSError, ClusterError)) or (
-            type(error).__name__ in ("CancelledError", "FutureCancelledError")
-        )
+        own = isinstance(error, KbenchError) and not isinstance(error, ClusterError)
+        cancelled = type(error).__name__ in CANCELLED
+        unreachable = isinstance(error, (CommClosedError, OSError, ClusterError, KeyError))
         end = time.monotonic() + NOTICE_SECONDS
-        while unreachable and time.monotonic() < end:
-            if self.cluster.is_gone():
-                return self.cluster.gone()
+        while True:
             try:
                 self._look_for_lost(addresses)
             except (WorkerLost, ClusterError) as found:
                 return found
+            waits = self.cluster.missed is not None or unreachable or cancelled
+            if own or not waits or time.monotonic() > end:
+                return error
             time.sleep(POLL_SECONDS)
-        return error
 
     def _give_up(self, attempt: str, futures: list[Any]) -> None:
         """Stop what runs for an attempt."""
