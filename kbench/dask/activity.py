@@ -1,7 +1,7 @@
 """What the workers of a cluster have done for a running `fit` or map, for whoever shows it.
 
-The workbench reads `jobs()` from any thread; what runs writes. When a job begins, ends or has a
-note, the engine's signal `profile.job_changed` says so. Must not import Dask.
+The workbench reads `jobs()` from any thread; what runs writes. When a job begins or ends,
+the engine's signal `profile.job_changed` says so. Must not import Dask.
 """
 
 from __future__ import annotations
@@ -110,7 +110,8 @@ class Tracker:
         """Keep a sentence for whoever looks; it may come after the end."""
         with self._lock:
             self._note = note
-        profile.job_changed.emit(self.number)
+        if self.ended:  # until then whoever looks does so again and again
+            profile.job_changed.emit(self.number)
 
     def end(self) -> None:
         """The job is over; its figures stay. A second time changes nothing."""

@@ -22,7 +22,7 @@ update_started = Signal("profile.update_started")
 call_ended = Signal("profile.call_ended")
 """A call has ended: (function, arrays, results)."""
 job_changed = Signal("profile.job_changed")
-"""A job of several processes begins, ends or has a note (`kbench.dask.activity`): its number."""
+"""A job of several processes begins or ends (`kbench.dask.activity`): its number."""
 fed_value_sources: list[Callable[[list[Any]], Mapping[Any, Any]]] = []
 """Functions that give what was fed last to the placeholders behind some nodes."""
 
