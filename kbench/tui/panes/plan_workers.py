@@ -18,7 +18,7 @@ from kbench.workbench.progress.duration import clock
 
 OTHERS = "others"
 """The key of the row that stands for the workers without one."""
-MAX_REMARK_ROWS = 3
+MAX_REMARK_ROWS = 6
 """Rows of what should not be overlooked; fewer where the workers need them, but never none."""
 
 
