@@ -17,6 +17,7 @@ processes that keep freed memory.
     kbench bench --cold             models of Keras in processes that begin with nothing
     kbench bench --inference        models of Keras, beside ONNX Runtime and OpenVINO
     kbench bench --scaling          what more cores would give, from what one and two threads take
+    kbench bench --cluster          workers of Dask beside one process, and what more would give
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cluster
 from cold import MODELS, cold_table, contestants, measure_cold
 from figures import BEFORE, KEPT
 from first import measure_first
@@ -92,6 +94,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--forms", action="store_true", help="what forms pay, instead of the table")
     parser.add_argument("--cold", action="store_true", help="from nothing, instead of the table")
     add_options(parser)
+    cluster.add_options(parser)
     parser.add_argument("--inference", action="store_true", help="models, instead of the table")
     parser.add_argument("--steps", type=int, default=300, help="of each model, with --cold")
     parser.add_argument("--peer-python", default=sys.executable, help="Python that has the peers")
@@ -353,6 +356,8 @@ def main(arguments: list[str] | None = None) -> int:
         return run_inference(options, _peers(options), Turns(options.lock), _cpu_name())
     if options.scaling:
         return run_scaling(options, Turns(options.lock), _cpu_name())
+    if options.cluster:
+        return cluster.run_cluster(options, Turns(options.lock), _cpu_name())
     chosen = _chosen(WORKLOADS, options.only)
     if options.quick:
         chosen = [name for name in chosen if not WORKLOADS[name].long]
