@@ -66,15 +66,17 @@ class BreakEven:
         computing = median(step.computing for step in steps)
         alone = median(step.thread_seconds for step in steps) / own_threads.count()
         moved = median(step.moved for step in steps)
-        told = (
-            f"a step takes {_milliseconds(whole)} with {self.workers} workers: "
-            f"{_milliseconds(computing)} to compute, {_milliseconds(whole - computing)} to move "
-            f"{moved / 1e6:,.1f} MB and to wait; this machine alone "
-            f"({own_threads.count()} threads) would take about {_milliseconds(alone)}"
+        faster = (
+            "one machine is faster, by model.fit"
+            if alone <= whole
+            else f"{alone / whole:.1f} times as fast as one machine"
         )
-        if alone <= whole:
-            return f"{told}: it is the faster way, model.fit"
-        return f"{told}, {alone / whole:.1f} times as long"
+        return (
+            f"{faster}: a step takes {_milliseconds(whole)} with {self.workers} workers, "
+            f"{_milliseconds(computing)} to compute and {_milliseconds(whole - computing)} to move "
+            f"{moved / 1e6:,.1f} MB and to wait; this machine alone, with {own_threads.count()} "
+            f"threads, would take about {_milliseconds(alone)}"
+        )
 
 
 def _milliseconds(seconds: float) -> str:

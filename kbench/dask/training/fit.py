@@ -13,7 +13,7 @@ from kbench.dask import activity, worker
 from kbench.dask.errors import ClusterError
 from kbench.dask.training.program import FIT, build
 from kbench.dask.training.step import ClusterStep
-from kbench.engine.core.errors import ArgumentError, KbenchError, shown
+from kbench.engine.core.errors import ArgumentError, shown
 
 STATISTICS = ("synchronized", "local")
 
@@ -71,31 +71,45 @@ def fit(
     found = _client(client)
     _check(model, batch_norm, checkpoint_steps)
     worker.prepare(found)
-    count = len(found.nthreads()) if shards is None else shards
-    if not isinstance(count, int) or count < 1:
-        raise ArgumentError(
-            "the cluster has no workers"
-            if shards is None
-            else f"shards must be at least 1, got {shown(shards)}",
-            function=FIT,
-        )
     program, store = build(model, uuid.uuid4().hex[:12], batch_norm == "synchronized")
-    tracker = activity.track("fit", str(getattr(model, "name", "model")))
-    step = ClusterStep(model, program, store, found, count, tracker)
-    keeper = _Keeper(model, step, checkpoint, checkpoint_steps)
+    tracker = activity.track("fit", str(getattr(model, "name", "model")), _steps(x, arguments))
     try:
-        with _instead(model, keeper.train, step.test):
+        step = ClusterStep(model, program, store, found, _shards(found, shards), tracker)
+        keeper = _Keeper(model, step, checkpoint, checkpoint_steps)
+        with _instead(model, keeper.train, step.test), keeper.telling():
             result = model.fit(x, y, **arguments)
-    except ClusterError as error:
-        raise keeper.told(error) from error
+        told = step.break_even.sentence()
+        tracker.say(told)
     finally:
         tracker.end()
-    told = step.break_even.sentence()
-    if told:
-        tracker.say(told)
-        if arguments.get("verbose", 1):
-            print(f"{FIT}: {told}")
+    if told and arguments.get("verbose", 1):
+        print(f"{FIT}: {told}")
     return result
+
+
+def _shards(client: Any, asked: int | None) -> int:
+    """How many shards a batch has."""
+    count = len(client.nthreads()) if asked is None else asked
+    if type(count) is int and count >= 1:
+        return count
+    if asked is None:
+        raise ClusterError("the cluster has no workers", function=FIT)
+    raise ArgumentError(f"shards must be at least 1, got {shown(asked)}", function=FIT)
+
+
+def _steps(x: Any, arguments: dict[str, Any]) -> int | None:
+    """How many steps there will be, if that can be told beforehand."""
+    epochs = arguments.get("epochs", 1)
+    steps = arguments.get("steps_per_epoch")
+    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    if steps is None and isinstance(getattr(first, "shape", None), tuple) and first.shape:
+        held_back = arguments.get("validation_split", 0.0)
+        rows = int(first.shape[0] * (1 - held_back))
+        steps = -(-rows // (arguments.get("batch_size") or 32))
+    elif steps is None and hasattr(type(x), "__getitem__") and hasattr(x, "__len__"):
+        steps = len(x)  # of a keras.utils.Sequence
+    known = type(steps) is int and type(epochs) is int
+    return steps * (epochs - arguments.get("initial_epoch", 0)) if known else None
 
 
 def _client(client: Any) -> Any:
@@ -174,7 +188,15 @@ class _Keeper:
         os.replace(unfinished, path)
         self.saved = self.step.steps
 
-    def told(self, error: ClusterError) -> KbenchError:
+    @contextlib.contextmanager
+    def telling(self) -> Iterator[None]:
+        """Say what is left when the cluster is gone."""
+        try:
+            yield
+        except ClusterError as error:
+            raise self._told(error) from error
+
+    def _told(self, error: ClusterError) -> ClusterError:
         """The error with what is left."""
         kept = f"the model has the weights of step {self.step.steps} of this fit"
         if self.path is not None:

@@ -7,7 +7,6 @@ stops all workers; the model has the weights of before the step, or of after it.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 import uuid
@@ -19,33 +18,23 @@ import numpy as np
 
 from kbench.dask import activity
 from kbench.dask.errors import ClusterError
-from kbench.dask.payload import Payload
 from kbench.dask.training import collective, shard
 from kbench.dask.training.break_even import BreakEven
+from kbench.dask.training.cluster import NOTICE_SECONDS, POLL_SECONDS, Cluster
 from kbench.dask.training.collective import Seat, Team
 from kbench.dask.training.parts import Part, merged
 from kbench.dask.training.program import FIT, Program, Store, packed, version_of, weights_of
 from kbench.dask.worker import stop_all
 from kbench.engine.core.errors import ArgumentError, KbenchError
 
-POLL_SECONDS = 0.25
-"""Between two looks at who is there, while a step runs."""
 MAX_INLINE_BYTES = 1 << 14
 """Of a worker's inputs that travel with its task. Dask keeps the last thousand messages for its
 logs; larger inputs are sent apart, and not kept."""
 MAX_GATHERED_BYTES = 1 << 22
 """Of the sums of all workers that this process adds up by itself: each level of a tree of tasks
 takes some 5 ms, in which as much comes over a connection of 10 Gbit/s."""
-MAX_SENT_TO = 4
-"""Workers that get weights from this process: its connection has to carry each copy."""
-SEND_SECONDS = 60.0
-"""After which a worker that takes no data counts as unreachable: 7 GB at 1 Gbit/s."""
 MAX_ATTEMPTS = 20
 """At one step, each of which lost a worker."""
-WAIT_FOR_WORKERS_SECONDS = 60
-"""Until a cluster that has lost all its workers has one again: a nanny takes a second or two."""
-NOTICE_SECONDS = 5.0
-"""For the scheduler to notice that a worker is gone which others could not reach any more."""
 MAX_LOSS_DIFFERENCE = 1e-3
 """Between the loss of a batch and that of its shards, as a part of it: rounding gives 1e-6."""
 
@@ -56,89 +45,6 @@ CANCELLED = ("CancelledError", "FutureCancelledError", "FuturesCancelledError")
 
 class WorkerLost(Exception):
     """A worker that had shards of this attempt is gone."""
-
-
-@dataclass
-class Cluster:
-    """Who computes: the client of Dask, and what it has sent to the workers."""
-
-    client: Any
-    payload: Payload
-    threads: dict[str, int] = field(default_factory=dict)  # by worker's address
-    looked: float = 0.0
-    program: Any = None  # the future of the payload
-    weights: Any = None
-    weights_name: str = ""
-    missed: float | None = None  # since when there is no connection
-
-    def look(self) -> dict[str, int]:
-        """Ask the scheduler which workers there are."""
-        try:
-            self.threads = dict(self.client.nthreads())
-        except (OSError, RuntimeError) as error:
-            raise self.gone() from error
-        self.looked = time.monotonic()
-        return self.threads
-
-    def gone(self) -> ClusterError:
-        """The error that there is no scheduler any more."""
-        address = getattr(getattr(self.client, "scheduler", None), "address", "")
-        return ClusterError(f"the scheduler {address} of the cluster is gone", function=FIT)
-
-    def is_gone(self) -> bool:
-        """Whether there is no scheduler: for good, or for too long."""
-        status = self.client.status
-        if status == "running":
-            self.missed = None
-            return False
-        self.missed = self.missed or time.monotonic()
-        return status != "connecting" or time.monotonic() - self.missed > NOTICE_SECONDS
-
-    def addresses(self) -> list[str]:
-        """The workers for a step, waiting for one if there is none."""
-        if not self.threads or time.monotonic() - self.looked > 1.0:
-            self.look()
-        if not self.threads:
-            try:
-                self.client.wait_for_workers(1, timeout=WAIT_FOR_WORKERS_SECONDS)
-            except TimeoutError:
-                raise ClusterError("the cluster has no workers", function=FIT) from None
-            self.look()
-        return sorted(self.threads)
-
-    def forget_data(self) -> None:
-        """Send program and weights anew, as they may be gone with a worker."""
-        self.program = self.weights = None
-        self.weights_name = ""
-
-    def send(self, weights: shard.Weights, addresses: list[str]) -> tuple[Any, Any]:
-        """Futures of the program and of the weights, which each worker gets once.
-
-        Some workers get them from here, all others from those: the tasks that need them fetch them.
-        (Dask's own broadcast waits for ever for a worker that is lost meanwhile.)
-        """
-        parts: dict[str, Any] = {}
-        if self.program is None:
-            parts[f"kbench-program-{self.payload.hash[:24]}-{uuid.uuid4().hex[:6]}"] = self.payload
-        if self.weights is None or self.weights_name != weights.name:
-            parts[f"{weights.name}-{uuid.uuid4().hex[:6]}"] = weights
-        if parts:
-            found = self.client.sync(
-                self._scattered, parts, addresses[:MAX_SENT_TO], callback_timeout=SEND_SECONDS
-            )
-            for key, value in parts.items():
-                if value is weights:
-                    self.weights, self.weights_name = found[key], weights.name
-                else:
-                    self.program = found[key]
-        return self.program, self.weights
-
-    async def _scattered(self, parts: dict[str, Any], addresses: list[str]) -> dict[str, Any]:
-        sent = [
-            self.client.scatter(parts, workers=[address], hash=False, asynchronous=True)
-            for address in addresses
-        ]
-        return (await asyncio.gather(*sent))[0]  # type: ignore[no-any-return]
 
 
 @dataclass
