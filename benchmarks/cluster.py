@@ -147,7 +147,9 @@ def median_error(report: Row) -> float:
 
 
 def spread(times: list[float]) -> str:
-    """The median, and the middle half."""
+    """The median, and the middle half where there is more than one time."""
+    if len(times) < 2:
+        return seconds(median(times))
     low, middle, high = quantiles(times, n=4)
     return f"{seconds(middle)} ({seconds(low)} to {seconds(high)})"
 

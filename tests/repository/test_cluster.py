@@ -153,6 +153,13 @@ def test_the_page_tells_how_far_the_model_is_off(step, error):
     assert "0.50 ms |" in text  # 0.1 s for 200 chunks of one row
 
 
+def test_a_single_time_has_no_spread():
+    from cluster import spread
+
+    assert spread([2e-3]) == "2 ms"
+    assert spread([2e-3, 2e-3]) == "2 ms (2 ms to 2 ms)"
+
+
 @pytest.mark.parametrize(("one", "cores"), [(8e-3, 2.0), (6e-3, 1.5), (3e-3, 1.0), (20e-3, 2.0)])
 def test_cores_that_are_free_are_told_by_what_threads_gain(one, cores):
     from cluster import cores_of
