@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -50,7 +50,12 @@ class Function:
         self.outputs = list(outputs)
         self.updates = list(updates)
         self.name = name
-        _check_inputs(self.inputs)
+        self._plan()
+
+    def _plan(self) -> None:
+        """Check the graph, and find out what a call computes."""
+        inputs, name = self.inputs, self.name
+        _check_inputs(inputs)
         sparse = any(node.spec.sparse for node in inputs)  # which a dense array is made
         self._dtypes = None if sparse else [np.dtype(node.spec.dtype) for node in inputs]
         self._stores = stores_of(self.outputs, self.updates)
@@ -79,8 +84,20 @@ class Function:
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """For pickle and copies: the graph, which is planned anew."""
-        return Function, (self.inputs, self.outputs, self.updates, self.name)
+        """For pickle and copies: the graph, which is planned anew on first use."""
+        parts = (type(self), self.inputs, self.outputs, self.updates, self.name)
+        return pickling.gathered(_restored, parts, [*self.inputs, *self.outputs, *self.updates])
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, key: str) -> Any:
+            """Of a copy that nobody has used yet, what planning finds."""
+            if key not in _PLANNED or "name" not in self.__dict__:
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
+            with _planning:
+                if key not in self.__dict__:
+                    self._plan()
+            return self.__dict__[key]
 
     # -------------------------------------------------------------- calling
 
@@ -256,6 +273,40 @@ def _are_dense(*some: list[np.ndarray] | list[Held]) -> bool:
 
 
 _functions: weakref.WeakSet[Function] = weakref.WeakSet()
+
+# ------------------------------------------------------------------ copies
+
+_planning = fork_safety.lock()
+_PLANNED = frozenset(
+    "_dtypes _stores _before plan records _executables _steady _latest _parts _lock".split()
+)
+"""What `Function._plan` finds."""
+
+
+def _restored(version: object, *rest: Any) -> Function:
+    """What `Function.__reduce__` has told of; ArgumentError when the bytes are not as expected."""
+    return pickling.unharmed("a function", version, pickling.FORMAT, lambda: _made(*rest))
+
+
+def _made(
+    _stations: tuple[Tensor, ...],
+    kind: type[Function],
+    inputs: Sequence[Tensor],
+    outputs: Sequence[Tensor],
+    updates: Sequence[Update],
+    name: str,
+) -> Function:
+    are_tensors = all(isinstance(node, Tensor) for node in (*inputs, *outputs))
+    are_updates = all(isinstance(update, Update) for update in updates)
+    if not (issubclass(kind, Function) and are_tensors and are_updates):
+        pickling.refuse("a function", "it is not made of tensors")
+    made = object.__new__(kind)
+    lists = {"inputs": list(inputs), "outputs": list(outputs), "updates": list(updates)}
+    made.__dict__.update(lists, name=str(name))
+    return made
+
+
+# ------------------------------------------------------------------ after a fork
 
 
 def _after_fork() -> None:

@@ -3,28 +3,36 @@
 A node in bytes is its class, its operation by name, its attributes and its inputs; where several
 need one there is one copy, as of any object. Variables bring their values, and random numbers the
 place in their sequence, so that the copy computes what the original would. Nothing compiled is
-in the bytes, and no code.
+in the bytes, and no code. Each node brings a checksum, so that damage is found.
 
-Pickle goes down the inputs of a node by recursion, which Python ends at a thousand. So each node
-whose depth is a multiple of `STRIDE` brings all of its ancestors whose depth is one too, the least
-deep first: from one to the next the way is short.
+Pickle goes down the inputs of a node by recursion, which Python ends at a thousand. So what pickle
+meets first brings the *stations* below it along, each behind those that are below itself: nodes so
+chosen that on every way from one to the next there are at most `STRIDE`. What pickle meets
+on from there brings none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NoReturn, SupportsIndex, TypeVar
 
-from kbench.engine.core.errors import ArgumentError, Place
-from kbench.engine.graph import scope
+from kbench.engine.core.errors import ArgumentError, KbenchError, Place
+from kbench.engine.core.spec import Spec
+from kbench.engine.graph import checksums, scope
 from kbench.engine.graph.op import REGISTRY, Op
 from kbench.engine.graph.tensor import Tensor, serials
 
-FORMAT = 1
+T = TypeVar("T")
+
+FORMAT = 2
 """Counts changes of what follows, for bytes of other versions."""
 STRIDE = 48
-"""Nodes, each the input of the next, that pickle goes down by recursion."""
+"""Nodes, each the input of the next, that pickle goes down by recursion. Each takes four of
+Python's thousand levels in C, and ten in copy.deepcopy."""
 _UNKNOWN_SITE = (None, 0, None)
+_LATER = ("batch_moments",)  # what a node is given after it was made, and may hold the node itself
 
 
 def reduced(node: Tensor) -> tuple[Any, ...]:
@@ -33,32 +41,36 @@ def reduced(node: Tensor) -> tuple[Any, ...]:
     told = (node.name, None if place is None else tuple(place), node.called)
     rules = (node._told_shape, node._uses_learning_phase)
     parts = (node.op.name, node.inputs, node.attrs, node.spec, node.controls)
-    return restored, (FORMAT, _stations(node), type(node), told, rules, parts, node._held_state())
+    checksum = _checksum(type(node), told, rules, parts)
+    later = {key: node.__dict__[key] for key in _LATER if key in node.__dict__}
+    rest = (type(node), told, rules, parts, node._held_state(), checksum)
+    return gathered(restored, rest, [node], later or None)
 
 
-def restored(
-    version: int,
+def restored(version: object, *rest: Any) -> Tensor:
+    """The node that `reduced` has told of, in the graph of this process.
+
+    Raises:
+        ArgumentError: another version of kbench has made the bytes, or they are damaged.
+    """
+    return unharmed("a tensor", version, FORMAT, lambda: _restored(*rest))
+
+
+def _restored(
     _stations: tuple[Tensor, ...],
     kind: type[Tensor],
     told: tuple[str, tuple[str, int] | None, str | None],
     rules: tuple[tuple[int | None, ...] | None, bool],
     parts: tuple[Any, ...],
     held: dict[str, object],
+    checksum: int,
 ) -> Tensor:
-    """The node that `reduced` has told of, in the graph of this process.
-
-    Raises:
-        ArgumentError: another version of kbench has made the bytes.
-    """
-    if version != FORMAT:
-        raise ArgumentError(
-            f"the bytes of a tensor are in form {version}, and this kbench reads form {FORMAT}; "
-            "make them with the same version",
-            function="pickle.loads",
-        )
+    operation = _operation(parts[0])
+    if not issubclass(kind, Tensor) or _checksum(kind, told, rules, parts) != checksum:
+        refuse("a tensor", f"its {parts[0]!r} has another checksum")
     node = object.__new__(kind)
-    name, node.inputs, node.attrs, node.spec, node.controls = parts
-    node.op = _operation(name)
+    _, node.inputs, node.attrs, node.spec, node.controls = parts
+    node.op = operation
     node._name, place, called = told
     node._site = _UNKNOWN_SITE
     node._call = (None if place is None else Place(*place), called)
@@ -80,41 +92,153 @@ def _operation(name: str) -> Op:
     return found
 
 
+def _checksum(
+    kind: type[Tensor], told: Sequence[object], rules: Sequence[object], parts: Sequence[Any]
+) -> int:
+    """Of all that a node is, its inputs by their names; values of variables have their own."""
+    name, inputs, attrs, spec, controls = parts
+    near = [_lasting_name(node) for node in (*inputs, *controls)]
+    entries = str(spec) if type(spec) is not Spec else (spec.dtype, spec.shape, spec.value)
+    text = f"{kind.__name__} {name} {told} {rules} {near} {spec.sparse} {entries}"
+    return checksums.of_text(text, attrs)
+
+
+def _lasting_name(node: Tensor) -> str:
+    """Its name, unless each graph has one of its own, as of the learning phase."""
+    return node.name if type(node).__reduce_ex__ is Tensor.__reduce_ex__ else node.op.name
+
+
+# ------------------------------------------------------------------ bytes that are not as expected
+
+
+def unharmed(what: str, version: object, expected: int, make: Callable[[], T]) -> T:
+    """What `make` makes of bytes of the form `expected`.
+
+    Raises:
+        ArgumentError: they are of another form, or `make` fails on them in whatever way.
+    """
+    if version != expected:
+        raise ArgumentError(
+            f"the bytes of {what} are in form {version}, and this kbench reads form {expected}; "
+            "make them with the same version",
+            function="pickle.loads",
+        )
+    try:
+        return make()
+    except (KbenchError, MemoryError):
+        raise
+    except Exception as error:
+        refuse(what, f"{type(error).__name__}: {error}", error)
+
+
+def refuse(what: str, why: str, cause: Exception | None = None) -> NoReturn:
+    """Say that bytes are damaged."""
+    raise ArgumentError(
+        f"the bytes of {what} are damaged: {why}", function="pickle.loads"
+    ) from cause
+
+
 # ------------------------------------------------------------------ the way down
 
 
-def _stations(node: Tensor) -> tuple[Tensor, ...]:
-    """Ancestors that a node brings along, the least deep first."""
-    if _depth(node) % STRIDE:
-        return ()
-    found: list[Tensor] = []
-    todo, seen = [node], {id(node)}
-    while todo:
-        for operand in _operands(todo.pop()):
-            if id(operand) not in seen:
-                seen.add(id(operand))
-                todo.append(operand)
-                if _depth(operand) and _depth(operand) % STRIDE == 0:
-                    found.append(operand)
-    return tuple(sorted(found, key=_depth))
+class _Lasting:
+    """The nodes that are told while pickle is busy with the object that told them.
+
+    To pickle and copy it is an iterator of nothing, the entries of a dict that the object is not.
+    They hold it as long as they make or write what is within the object, and no longer: whether
+    it still exists tells whether they do.
+    """
+
+    def __init__(self, nodes: Iterable[Tensor]) -> None:
+        self.ids = frozenset(map(id, nodes))
+
+    def __iter__(self) -> _Lasting:
+        return self
+
+    def __next__(self) -> NoReturn:
+        raise StopIteration
 
 
-def _depth(root: Tensor) -> int:
-    """How many nodes are below one another below a node; what is found stays with each."""
-    stack = [root] if root._depth is None else []
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.lasting: list[weakref.ref[_Lasting]] = []
+
+
+_local = _Local()
+
+
+def gathered(
+    make: Callable[..., object],
+    parts: Sequence[object],
+    roots: Sequence[Tensor],
+    state: object = None,
+) -> tuple[Any, ...]:
+    """What `__reduce_ex__` gives for an object that holds a graph, however deep that is.
+
+    Arguments:
+        make: is called as `make(FORMAT, stations, *parts)`.
+        parts: what the object is made of.
+        roots: the tensors among it.
+        state: what the object is given when it is made already.
+    """
+    if all(map(_is_told, roots)):
+        return make, (FORMAT, (), *parts), state
+    nodes = below(roots)
+    _count(nodes)
+    lasting = _Lasting(nodes)
+    _local.lasting = [one for one in _local.lasting if one() is not None]
+    _local.lasting.append(weakref.ref(lasting))
+    stations = tuple([node for node in nodes if node._reach == STRIDE])
+    return make, (FORMAT, stations, *parts), state, None, lasting
+
+
+class Together:
+    """Tensors that are pickled at once, before other objects refer to some of them."""
+
+    def __init__(self, tensors: Iterable[Tensor]) -> None:
+        self.tensors = tuple(tensors)
+
+    def __reduce_ex__(self, _protocol: SupportsIndex) -> tuple[Any, ...]:
+        return gathered(_together, [self.tensors], self.tensors)
+
+
+def _together(
+    _version: int, _stations: tuple[Tensor, ...], tensors: tuple[Tensor, ...]
+) -> Together:
+    return Together(tensors)
+
+
+def _is_told(node: Tensor) -> bool:
+    return any((lasting := one()) is not None and id(node) in lasting.ids for one in _local.lasting)
+
+
+def below(roots: Sequence[Tensor]) -> list[Tensor]:
+    """All nodes that the bytes of some hold, each behind those that it holds itself."""
+    order: list[Tensor] = []
+    seen: set[int] = set()
+    pending: list[Tensor] = []
+    stack = [iter(roots)]
     while stack:
-        node = stack[-1]
-        depth = 0
-        for operand in _operands(node):
-            if operand._depth is None:
-                stack.append(operand)
-            else:
-                depth = max(depth, operand._depth + 1)
-        if stack[-1] is node:
-            node._depth = depth
+        for node in stack[-1]:
+            if id(node) not in seen:
+                seen.add(id(node))
+                pending.append(node)
+                stack.append(_operands(node))
+                break
+        else:
             stack.pop()
-    assert root._depth is not None
-    return root._depth
+            if pending:
+                order.append(pending.pop())
+    return order
+
+
+def _count(nodes: Iterable[Tensor]) -> None:
+    """Note how long the longest way is from each of them to a station; one of `STRIDE` makes it
+    a station. It is the same whoever asks, so it stays with the node."""
+    for node in nodes:
+        if node._reach is None:
+            ways = [0 if near._reach is None else near._reach % STRIDE for near in _operands(node)]
+            node._reach = 1 + max(ways, default=-1)
 
 
 def _operands(node: Tensor) -> Iterator[Tensor]:

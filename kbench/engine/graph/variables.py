@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from kbench.engine.core.spec import (
     show,
 )
 from kbench.engine.core.types import Shape
+from kbench.engine.graph import checksums
 from kbench.engine.graph.convert import (
     REGISTRY_FUNCTIONS,
     Constant,
@@ -82,9 +84,16 @@ class Variable(HoldsValue, Tensor):
         self.trainable = True
 
     def _held_state(self) -> dict[str, object]:
-        """With its value as it is now."""
+        """With its value as it is now, which nobody changes as long as it is held."""
         kept = {key: self.__dict__[key] for key in ("_first", "version", "constraint", "trainable")}
-        return {**kept, "_array": self.held().copy()}
+        value = self.held()
+        return {**kept, "_array": value, "checksum": checksums.of_value(value)}
+
+    def _take_state(self, state: dict[str, Any]) -> None:
+        told = state["checksum"]
+        value = checksums.unharmed_value(state["_array"], self.spec, told, self.name.split(":")[0])
+        self._array, self._first, self.version = value, state["_first"], state["version"]
+        self.constraint, self.trainable = state["constraint"], state["trainable"]
 
     def peek(self) -> Held:
         """The value without a copy, read-only; it may change when the variable does."""
