@@ -60,6 +60,15 @@ AFTER = {
     "keras_preprocessing.sequence": ("kbench.keras_client.fixes", "sequence"),
 }
 
+# The same, for what pickle and copy make of Keras' objects.
+PICKLED = {
+    "keras.callbacks.callbacks": ("kbench.keras_client.pickling", "callbacks"),
+    "keras.engine.base_layer": ("kbench.keras_client.pickled_models", "base_layer"),
+    "keras.engine.network": ("kbench.keras_client.pickled_models", "network"),
+    "keras.losses": ("kbench.keras_client.pickling", "losses"),
+    "keras.optimizers": ("kbench.keras_client.pickling", "optimizers"),
+}
+
 
 def keras_runs_on_kbench() -> bool:
     """Whether Keras has been imported, or is being imported, with kbench as its backend."""
@@ -86,9 +95,10 @@ def begin(package: ModuleType) -> None:
     share(package)
     see_through(os.path.dirname(package.__path__[0]))
     see_through(os.path.dirname(__file__))
-    for name, where in AFTER.items():
-        if name != "keras.backend" and name in sys.modules:
-            _call(where, sys.modules[name])
+    for table in (AFTER, PICKLED):
+        for name, where in table.items():
+            if name != "keras.backend" and name in sys.modules:
+                _call(where, sys.modules[name])
 
 
 def share(package: ModuleType) -> None:
@@ -124,7 +134,8 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name not in AFTER or not (name == "keras.backend" or keras_runs_on_kbench()):
+        known = name in AFTER or name in PICKLED
+        if not known or not (name == "keras.backend" or keras_runs_on_kbench()):
             return None  # what Keras loads before its backend is mended by `begin`
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None:
@@ -159,7 +170,9 @@ class _Loader(Loader):
             if restore is not None:
                 restore()
         if keras_runs_on_kbench():
-            _call(AFTER[self._name], module)
+            for table in (AFTER, PICKLED):
+                if self._name in table:
+                    _call(table[self._name], module)
 
 
 def _say_ours(error: Exception, package: ModuleType) -> None:

@@ -27,6 +27,11 @@ def env(name: str) -> str | None:
     return (os.environ.get(name) or None) if _key(name) in _held else None
 
 
+def set_if_unset(name: str, text: str) -> str:
+    """What a variable is from now on, for this process and those that it starts."""
+    return os.environ.setdefault(name, text)
+
+
 def one_of(name: str, words: tuple[str, ...]) -> str:
     """A variable that is one of some words, in any case; the first where it is not set."""
     text = env(name)
