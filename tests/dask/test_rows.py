@@ -250,6 +250,9 @@ def test_shapes_are_inferred_for_what_is_given() -> None:
     y = K.batch_flatten(x[:, 1:])
     (found,) = analyse([y], {id(x): Known(Spec((None, 5, 3), "float32"), Rows(0))}, {})
     assert found.spec.shape == (None, 12) and found.state == Rows(0)
+    flat = K.reshape(x, (K.shape(x)[0], -1, 5))
+    (found,) = analyse([flat], {id(x): Known(Spec((None, 10, 3), "float32"), Rows(0))}, {})
+    assert found.spec.shape == (None, 6, 5) and found.state == Rows(0)
     with pytest.raises(ValueError) as caught:
         z = K.dot(x, K.variable(np.ones((3, 2))))
         analyse([z], {id(x): Known(Spec((None, 5, 4), "float32"), Rows(0))}, {})

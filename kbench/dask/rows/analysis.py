@@ -23,6 +23,7 @@ from kbench.dask.rows.states import (
 from kbench.engine.compiler.values import called, infer_at
 from kbench.engine.control_flow.body import Body, Emit, Track, without
 from kbench.engine.core.spec import Spec, known_size
+from kbench.engine.core.types import Shape
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.traverse import walk
@@ -91,7 +92,30 @@ def _known(node: Tensor, inputs: Sequence[Known], flags: Mapping[int, bool]) -> 
         flag = _flag(node.inputs[0], flags)
         if flag is not None:
             return inputs[1 if flag else 2]
-    return Known(_inferred(node, [one.spec for one in inputs]), _state(node, inputs, flags))
+    found = Known(_inferred(node, [one.spec for one in inputs]), _state(node, inputs, flags))
+    return _counted(found, inputs[0]) if node.op.role is Role.RESHAPE else found
+
+
+def _counted(found: Known, source: Known) -> Known:
+    """A reshaped value with the one size that follows from how many elements a row has."""
+    spec, state = found.spec, found.state
+    if not isinstance(state, Rows) or not isinstance(source.state, Rows):
+        return found
+    sizes = [*spec.shape[: state.axis], *spec.shape[state.axis + 1 :]]
+    own = known_size(_others(source.spec, source.state.axis))
+    known = known_size(tuple(size for size in sizes if size is not None))
+    if own is None or not known or sizes.count(None) != 1:
+        return found
+    missing = own * source.state.per // (known * state.per)
+    shape = [
+        missing if size is None and axis != state.axis else size
+        for axis, size in enumerate(spec.shape)
+    ]
+    return Known(Spec(tuple(shape), spec.dtype), state)
+
+
+def _others(spec: Spec, axis: int) -> Shape:
+    return (*spec.shape[:axis], *spec.shape[axis + 1 :])
 
 
 def _flag(condition: Tensor, flags: Mapping[int, bool]) -> bool | None:
