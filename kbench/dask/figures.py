@@ -1,7 +1,8 @@
 """Who has computed which chunk, in what time: from the workers to `activity`, as events of Dask.
 
-Workers log an event for each chunk under the topic "kbench". The client that has made an array
-listens, and counts for each job what comes in. Dask's own threads count at once.
+Workers log what they have done under the topic "kbench", several chunks in one event. The client
+that has made an array listens, and counts for each map what comes in. Dask's own threads count at
+once.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from dask.callbacks import Callback
 
@@ -29,6 +30,9 @@ QUIET_SECONDS = 10.0
 for. Where chunks take long, four times the longest."""
 STRAGGLER_SECONDS = 2.0
 """For so long after the end of a map, what is heard of its chunks is its own: they had begun."""
+SEND_SECONDS = 0.2
+"""How long a worker gathers chunks that are done before it tells of them: an event of its own for
+each would cost as much as a small chunk, and nobody reads faster."""
 HERE = "this process"
 """The address of what Dask's own threads compute."""
 
@@ -46,9 +50,8 @@ class _Job:
     heard: float = 0.0  # time.monotonic()
 
     def is_over(self, chunk: int) -> bool:
-        """Whether an event of a chunk belongs to another run."""
-        if self.tracker is None:
-            return True
+        """Whether a chunk that is done belongs to another run."""
+        assert self.tracker is not None
         late = time.monotonic() - self.heard > STRAGGLER_SECONDS
         return self.tracker.ended and (late or chunk in self.done)
 
@@ -69,36 +72,61 @@ def expect(job: str, name: str, total: int | None, payload: str) -> None:
 # ------------------------------------------------------------------ where chunks are computed
 
 
+class Done(NamedTuple):
+    """A chunk that has been computed; with the number -1 one that has not: its map is over."""
+
+    job: str
+    chunk: int
+    rows: int = 0
+    seconds: float = 0.0
+    received: int = 0  # bytes
+    returned: int = 0
+
+
+_boxes: dict[str, list[Done]] = {}  # what the client is told next, by the worker's address
+
+
 def done(
-    job: str, task: Task | None, index: int, blocks: Sequence[Any], results: Sequence[Any],
+    job: str,
+    task: Task | None,
+    chunk: int,
+    blocks: Sequence[Any],
+    results: Sequence[Any],
     seconds: float,
-) -> None:  # fmt: skip
+) -> None:
     """A chunk has been computed, by the thread of `task`, or of this process."""
-    blocked = [int(getattr(block, "nbytes", 0)) for block in blocks]
-    event = {
-        "job": job,
-        "chunk": index,
-        "rows": max((len(block) for block in blocks if getattr(block, "ndim", 0)), default=0),
-        "seconds": seconds,
-        "received": sum(blocked),
-        "returned": sum(int(value.nbytes) for value in results),
-    }
-    _tell(task, event)
+    rows = max((len(block) for block in blocks if getattr(block, "ndim", 0)), default=0)
+    received, returned = (
+        sum(int(getattr(one, "nbytes", 0)) for one in some) for some in (blocks, results)
+    )
+    _tell(task, Done(job, chunk, rows, seconds, received, returned))
 
 
 def failed(job: str, task: Task | None) -> None:
     """A chunk has not been computed, so that the map is over."""
-    _tell(task, {"job": job, "chunk": -1})
+    _tell(task, Done(job, -1))
 
 
-def _tell(task: Task | None, event: dict[str, Any]) -> None:
+def _tell(task: Task | None, one: Done) -> None:
     if task is None:
-        event.update(worker=HERE, host=socket.gethostname(), threads=threads.count())
-        _heard(event)
+        _heard([one], HERE, socket.gethostname(), threads.count())
         return
     worker = task.worker
-    event.update(worker=worker.address, host=socket.gethostname(), threads=worker.state.nthreads)
-    worker.log_event(NAME, event)
+    with _lock:
+        box = _boxes.setdefault(worker.address, [])
+        box.append(one)
+        is_first = len(box) == 1
+    if is_first:
+        worker.loop.add_callback(worker.loop.call_later, SEND_SECONDS, _send, worker)
+
+
+def _send(worker: Any) -> None:
+    """Log what a worker has done as one event; called on its loop."""
+    with _lock:
+        box = _boxes.pop(worker.address, [])
+    told = {"worker": worker.address, "host": socket.gethostname()}
+    chunks = [list(one) for one in box]
+    worker.log_event(NAME, {**told, "threads": worker.state.nthreads, "chunks": chunks})
 
 
 # ------------------------------------------------------------------ where they are counted
@@ -123,53 +151,53 @@ class _Listener:
 
     def __call__(self, event: tuple[float, Any]) -> None:
         _, told = event
-        if not isinstance(told, dict) or told.get("job") not in _jobs:
+        if not isinstance(told, dict) or "chunks" not in told:
             return
-        _heard(told)
+        some = [Done(*one) for one in told["chunks"]]
+        _heard(some, told["worker"], told["host"], told["threads"])
         client = self._client()
-        if client is not None:
-            self._look_later(client, told["job"])
-
-    def _look_later(self, client: Any, name: str) -> None:
-        job = _jobs[name]
-        client.loop.call_later(_patience(job), _end_if_quiet, name)
+        for name in {one.job for one in some}:
+            job = _jobs.get(name)
+            if client is not None and job is not None:
+                client.loop.call_later(_patience(job), _end_if_quiet, job)
 
 
 def _patience(job: _Job) -> float:
     return max(QUIET_SECONDS, 4 * job.longest)
 
 
-def _end_if_quiet(name: str) -> None:
-    job = _jobs.get(name)
-    if job is not None and time.monotonic() - job.heard >= _patience(job) - 0.1:
-        _end(job)
-
-
-def _heard(event: dict[str, Any]) -> None:
-    """Count what an event tells."""
+def _end_if_quiet(job: _Job) -> None:
     with _lock:
-        job = _jobs.get(event["job"])
-        if job is None:
-            return
-        if event["chunk"] < 0:
+        if time.monotonic() - job.heard >= _patience(job):
             _end(job)
-            return
-        if job.is_over(event["chunk"]):
-            job.tracker = activity.track("map", job.name, job.total)
-            job.done = set()
-        job.heard = time.monotonic()
-        job.longest = max(job.longest, event["seconds"])
-        assert job.tracker is not None
-        _count(job, job.tracker, event)
 
 
-def _count(job: _Job, tracker: activity.Tracker, event: dict[str, Any]) -> None:
-    worker = event["worker"]
-    tracker.worker(worker, event["host"], event["threads"], "working")
-    amounts = {key: event[key] for key in ("rows", "seconds", "received", "returned")}
-    tracker.add(worker, **amounts)
-    if event["chunk"] not in job.done:
-        job.done.add(event["chunk"])
+def _heard(some: Sequence[Done], worker: str, host: str, count: int) -> None:
+    """Count what a worker of so many threads has done."""
+    with _lock:
+        for one in some:
+            job = _jobs.get(one.job)
+            if job is None:
+                continue
+            if one.chunk < 0:
+                _end(job)
+                continue
+            tracker = job.tracker
+            if tracker is None or job.is_over(one.chunk):
+                job.tracker = tracker = activity.track("map", job.name, job.total)
+                job.done = set()
+            job.heard = time.monotonic()
+            job.longest = max(job.longest, one.seconds)
+            tracker.worker(worker, host, count, "working")
+            _count(job, tracker, worker, one)
+
+
+def _count(job: _Job, tracker: activity.Tracker, worker: str, one: Done) -> None:
+    tracker.add(
+        worker, rows=one.rows, seconds=one.seconds, received=one.received, returned=one.returned
+    )
+    if one.chunk not in job.done:
+        job.done.add(one.chunk)
         tracker.step()
     if len(job.done) == job.total:
         _end(job)
@@ -196,7 +224,10 @@ class _Local(Callback):
             if job.payload in graph and job.tracker is not None:
                 if interrupted:
                     stop(name)
-                _end(job)
+                with _lock:
+                    _end(job)
+                    if not errored:  # else some threads go on for a moment
+                        job.heard = 0.0
 
 
 _local = _Local()  # type: ignore[no-untyped-call]

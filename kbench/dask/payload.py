@@ -158,7 +158,9 @@ _kept_lock = fork_safety.lock()
 def _entry(payload: Payload) -> _Entry:
     """The place of an object, now the newest; the oldest go that are beyond the limits."""
     with _kept_lock:
-        entry = _kept.setdefault(payload.hash, _Entry(len(payload.data)))
+        entry = _kept.get(payload.hash)
+        if entry is None:
+            entry = _kept[payload.hash] = _Entry(len(payload.data))
         _kept.move_to_end(payload.hash)
         while len(_kept) > 1 and (
             len(_kept) > MAX_KEPT or sum(one.size for one in _kept.values()) > MAX_KEPT_BYTES

@@ -349,6 +349,39 @@ def test_figures_of_dasks_own_threads() -> None:
     assert not any(job.running for job in activity.jobs() if job.name == "fails")
 
 
+def test_a_map_of_which_nobody_hears_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [100.0]
+    monkeypatch.setattr(figures.time, "monotonic", lambda: clock[0])
+    figures.expect("a job", "quiet", 5, "key")
+    job = figures._jobs["a job"]
+
+    def hear(*chunks: int, seconds: float = 0.1) -> None:
+        some = [figures.Done("a job", chunk, 2, seconds) for chunk in chunks]
+        figures._heard(some, "tcp://a:1", "host", 1)
+
+    hear(0, 1)
+    clock[0] += figures.QUIET_SECONDS - 1
+    figures._end_if_quiet(job)
+    assert newest("quiet").running and newest("quiet").workers[0].state == "working"
+    hear(1, 2, seconds=20.0)  # once more, after a worker was lost
+    clock[0] += figures.QUIET_SECONDS + 1
+    figures._end_if_quiet(job)
+    assert newest("quiet").running  # chunks take longer than that
+    clock[0] += 80
+    figures._end_if_quiet(job)
+    first = newest("quiet")
+    assert (first.running, first.steps, first.workers[0].tasks) == (False, 3, 4)
+    hear(3)
+    assert newest("quiet").number == first.number + 1 and newest("quiet").running
+    hear(-1)
+    hear(4)  # had begun before
+    assert (newest("quiet").running, newest("quiet").steps) == (False, 2)
+    hear(4)
+    assert newest("quiet").number == first.number + 2
+    hear(0, 1, 2, 3)
+    assert (newest("quiet").running, newest("quiet").steps) == (False, 5)
+
+
 def test_figures_of_workers(client: Any) -> None:
     from kbench.engine.runtime import profile
 

@@ -83,7 +83,7 @@ def test_workers_killed_at_random_moments(make_cluster: Any) -> None:
 
 @pytest.fixture
 def distant(tmp_path: Path) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:
-    """A scheduler and two workers in processes of their own: the scheduler's file, and processes."""
+    """A scheduler and two workers in processes of their own: its file, and the processes."""
     file = str(tmp_path / "scheduler.json")
     common = ["--host", "127.0.0.1", "--no-dashboard", "--scheduler-file", file]
     modules = [["dask_scheduler", "--port", "0"], *[["dask_worker", "--nthreads", "1"]] * 2]
