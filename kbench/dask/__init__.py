@@ -17,7 +17,7 @@ from kbench.engine.core.errors import EngineError, see_through
 HOMES = {
     "fit": "kbench.dask.training.fit",
     "map_blocks": "kbench.dask.blocks",
-    "predict": "kbench.dask.blocks",
+    "predict": "kbench.dask.prediction",
 }
 """Public name -> the module that has it."""
 

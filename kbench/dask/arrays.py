@@ -160,33 +160,43 @@ def _cut(function: str, inputs: Sequence[Tensor], found: Given) -> None:
             function=function,
             operands=given,
         )
-    try:
-        chunks = common_blockdim([found.arrays[place].chunks[0] for place in wide])
-    except ValueError:
-        given = tuple(operand(f"arrays[{found.places[n]}]", found.arrays[n]) for n in wide)
-        raise ShapeError(
-            "the chunks of the arrays have unknown sizes, and are not the same",
-            function=function,
-            operands=given,
-            suggestion="x.compute_chunk_sizes()",
-        ) from None
-    chunks = _fixed(function, inputs, found, tuple(chunks) or (0,))
+    chunks = _fixed(function, inputs, found, _common(function, found, wide))
     for place in wide:
         array = found.arrays[place]
-        whole = {axis: -1 for axis in range(1, array.ndim) if array.numblocks[axis] > 1}
-        found.arrays[place] = (
-            array.rechunk({0: chunks, **whole})
-            if (whole or not _same(array.chunks[0], chunks))
-            else array
-        )
+        wanted: dict[int, Any] = {
+            axis: -1 for axis in range(1, array.ndim) if array.numblocks[axis] > 1
+        }
+        if array.chunks[0] != chunks and not _is_unknown([array.chunks[0], chunks]):
+            wanted[0] = chunks
+        found.arrays[place] = array.rechunk(wanted) if wanted else array
     found.chunks = chunks
 
 
-def _same(one: Sequence[float], other: Sequence[float]) -> bool:
-    """Whether chunks are the same; unknown sizes, which are never cut anew, count as that."""
-    return len(one) == len(other) and all(
-        a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(one, other, strict=True)
+def _common(function: str, found: Given, wide: Sequence[int]) -> tuple[float, ...]:
+    """Chunks along axis 0 that all arrays can be cut into."""
+    chunks = [found.arrays[place].chunks[0] for place in wide]
+    if not _is_unknown(chunks):
+        return tuple(common_blockdim(chunks)) or (0,)
+    alike = all(
+        len(one) == len(chunks[0]) and (len(one) == 1 or _same(one, chunks[0])) for one in chunks
     )
+    if not alike:
+        raise ShapeError(
+            "the chunks of the arrays have unknown sizes, and are not the same",
+            function=function,
+            operands=tuple(operand(f"arrays[{found.places[n]}]", found.arrays[n]) for n in wide),
+            suggestion="x.compute_chunk_sizes()",
+        )
+    return next((one for one in chunks if not _is_unknown([one])), chunks[0])
+
+
+def _is_unknown(chunks: Sequence[Sequence[float]]) -> bool:
+    return any(math.isnan(size) for one in chunks for size in one)
+
+
+def _same(one: Sequence[float], other: Sequence[float]) -> bool:
+    """Whether chunks are the same, as far as their sizes are known."""
+    return all(a == b or (math.isnan(a) and math.isnan(b)) for a, b in zip(one, other, strict=True))
 
 
 def _fixed(

@@ -48,6 +48,7 @@ class _Job:
     done: set[int] = field(default_factory=set)
     longest: float = 0.0
     heard: float = 0.0  # time.monotonic()
+    source: str = ""  # the client whose cluster computes it
 
     def is_over(self, chunk: int) -> bool:
         """Whether a chunk that is done belongs to another run."""
@@ -148,13 +149,14 @@ class _Listener:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self._id = str(client().id)
 
     def __call__(self, event: tuple[float, Any]) -> None:
         _, told = event
         if not isinstance(told, dict) or "chunks" not in told:
             return
         some = [Done(*one) for one in told["chunks"]]
-        _heard(some, told["worker"], told["host"], told["threads"])
+        _heard(some, told["worker"], told["host"], told["threads"], self._id)
         client = self._client()
         for name in {one.job for one in some}:
             job = _jobs.get(name)
@@ -172,8 +174,8 @@ def _end_if_quiet(job: _Job) -> None:
             _end(job)
 
 
-def _heard(some: Sequence[Done], worker: str, host: str, count: int) -> None:
-    """Count what a worker of so many threads has done."""
+def _heard(some: Sequence[Done], worker: str, host: str, count: int, source: str = "") -> None:
+    """Count what a worker of so many threads has done; several clients may tell of it."""
     with _lock:
         for one in some:
             job = _jobs.get(one.job)
@@ -183,7 +185,10 @@ def _heard(some: Sequence[Done], worker: str, host: str, count: int) -> None:
                 _end(job)
                 continue
             tracker = job.tracker
+            if tracker is not None and not tracker.ended and job.source != source:
+                continue
             if tracker is None or job.is_over(one.chunk):
+                job.source = source
                 job.tracker = tracker = activity.track("map", job.name, job.total)
                 job.done = set()
             job.heard = time.monotonic()

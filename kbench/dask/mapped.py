@@ -77,7 +77,7 @@ class Mapped:
 
     def __call__(self, blocks: Sequence[Any]) -> list[np.ndarray]:
         """The outputs for one chunk."""
-        rows = rows_of(blocks)
+        rows = _check_blocks(self.function.name, blocks)
         step = rows if self.batch is None else self.batch
         with self._function() as function:
             if rows <= step:
@@ -139,7 +139,16 @@ class Mapped:
 
 def rows_of(blocks: Sequence[Any]) -> int:
     """The rows of a chunk."""
-    return next(len(block) for block in blocks if getattr(block, "ndim", 0))
+    return next(len(block) for block in blocks if block.ndim)
+
+
+def _check_blocks(name: str, blocks: Sequence[Any]) -> int:
+    """The rows of a chunk, which all blocks must have: sizes that were unknown are known now."""
+    rows = rows_of(blocks)
+    if any(block.ndim and len(block) != rows for block in blocks):
+        counts = ", ".join(str(len(block)) for block in blocks if block.ndim)
+        raise ShapeError(f"the arrays have {counts} rows", function=name, operands=())
+    return rows
 
 
 @dataclass(frozen=True)

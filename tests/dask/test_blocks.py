@@ -14,9 +14,17 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.dask import activity, figures, map_blocks
+from kbench.dask import activity, blocks, figures, map_blocks, worker
 from kbench.dask import payload as payloads
-from kbench.engine.core.errors import ArgumentError, DtypeError, FeedError, ShapeError
+from kbench.dask import versions as kbench_versions
+from kbench.engine.core import cancel
+from kbench.engine.core.errors import (
+    ArgumentError,
+    DtypeError,
+    EngineError,
+    FeedError,
+    ShapeError,
+)
 
 LOCAL = ("synchronous", "threads")
 X = np.random.default_rng(1).normal(size=(23, 6)).astype("float32")
@@ -57,6 +65,28 @@ def test_on_a_cluster(client: Any) -> None:
     f = layer()
     y = map_blocks(f, cut(X))
     np.testing.assert_allclose(client.compute(y).result(), f([X])[0], rtol=1e-6)
+
+
+def test_on_a_cluster_in_this_process(in_process: Any) -> None:
+    f = layer()
+    y = map_blocks(f, cut(X))
+    np.testing.assert_allclose(in_process.compute(y).result(), f([X])[0], rtol=1e-6)
+    assert not cancel.any_request
+
+
+def test_a_worker_with_another_numpy_is_refused_at_the_call(client: Any) -> None:
+    address = min(client.scheduler_info()["workers"])
+    worker._prepared.discard(client)
+    client.run(_version, "1.0.1", workers=[address])
+    try:
+        with client.as_current(), pytest.raises(EngineError, match=f"worker {address} has NumPy"):
+            map_blocks(layer(), cut(X))
+    finally:
+        client.run(_version, np.__version__, workers=[address])
+
+
+def _version(version: str) -> None:
+    np.__version__ = version
 
 
 def test_several_arrays_and_results() -> None:
@@ -113,6 +143,20 @@ def test_sizes_that_are_unknown_stay_so() -> None:
     np.testing.assert_allclose(compute(y), f([X[X[:, 0] > 0]])[0], rtol=1e-6)
     z = map_blocks(K.function(f.inputs, [f.inputs[0] * 2.0]), some) + y[:, :1]
     np.testing.assert_allclose(compute(z), (X * 2 + f([X])[0][:, :1])[X[:, 0] > 0], rtol=1e-5)
+
+
+def test_unknown_sizes_of_several_arrays() -> None:
+    x, y = K.placeholder((None, 6)), K.placeholder((None, 6))
+    f = K.function([x, y], [x + y])
+    a = cut(X)
+    some, others = a[a[:, 0] > 0], a[a[:, 0] > 1]
+    np.testing.assert_allclose(compute(map_blocks(f, some, some)), 2 * X[X[:, 0] > 0])
+    one, known = cut(X, 23), cut(X[X[:, 0] > 0], 23)
+    np.testing.assert_allclose(
+        compute(map_blocks(f, one[one[:, 0] > 0], known)), 2 * X[X[:, 0] > 0]
+    )
+    with pytest.raises(ShapeError, match=r"in chunk \d \(\d rows\), the arrays have \d, \d rows"):
+        compute(map_blocks(f, some, others))
 
 
 def test_unknown_sizes_of_other_axes_follow_from_the_arrays() -> None:
@@ -360,6 +404,7 @@ def test_a_map_of_which_nobody_hears_is_over(monkeypatch: pytest.MonkeyPatch) ->
         figures._heard(some, "tcp://a:1", "host", 1)
 
     hear(0, 1)
+    figures._heard([figures.Done("a job", 2, 2, 0.1)], "tcp://a:1", "host", 1, "another client")
     clock[0] += figures.QUIET_SECONDS - 1
     figures._end_if_quiet(job)
     assert newest("quiet").running and newest("quiet").workers[0].state == "working"
@@ -404,6 +449,13 @@ def test_figures_of_workers(client: Any) -> None:
 
 
 # ------------------------------------------------------------------ processes
+
+
+@pytest.mark.parametrize("module", [blocks, kbench_versions])
+def test_examples(module: Any) -> None:
+    import doctest
+
+    assert doctest.testmod(module, globs={**vars(module), "K": K}).failed == 0
 
 
 def test_dask_is_loaded_on_first_use() -> None:

@@ -94,6 +94,8 @@ def test_several_inputs_and_outputs() -> None:
     wanted = model.predict([x, y])
     same(predict(model, parts), wanted)
     same(predict(model, dict(zip("ab", parts, strict=True))), wanted)
+    with pytest.raises(ArgumentError, match="all inputs of the model need arrays of Dask"):
+        predict(model, [parts[0], y])
     for given in ({"a": parts[0]}, parts[:1], {"a": parts[0], "c": parts[1]}):
         with pytest.raises(FeedError, match=r"kbench.dask.predict: (x has values for|the model)"):
             predict(model, given)
