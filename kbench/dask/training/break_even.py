@@ -40,8 +40,11 @@ class BreakEven:
         self.workers = len(work)
         self.steps.append(
             _Step(
-                max(one.seconds for one in work),
-                sum(one.seconds * count for one, count in zip(work, threads, strict=True)),
+                max(one.seconds - one.waited for one in work),
+                sum(
+                    (one.seconds - one.waited) * count
+                    for one, count in zip(work, threads, strict=True)
+                ),
                 sum(one.received + one.returned for one in work),
             )
         )

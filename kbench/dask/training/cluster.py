@@ -20,6 +20,9 @@ WAIT_FOR_WORKERS_SECONDS = 60
 """Until a cluster that has lost all its workers has one again: a nanny takes a second or two."""
 NOTICE_SECONDS = 5.0
 """For the scheduler to notice that a worker is gone which others could not reach any more."""
+MAX_INLINE_BYTES = 1 << 14
+"""Of a worker's inputs that travel with its task. Dask keeps the last thousand messages for its
+logs; larger inputs are sent apart, and not kept."""
 MAX_SENT_TO = 4
 """Workers that get weights from this process: its connection has to carry each copy."""
 SEND_SECONDS = 60.0
@@ -98,6 +101,24 @@ class Cluster:
                 else:
                     self.program = found[key]
         return self.program, self.weights
+
+    def hand_out(self, inputs: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
+        """What each worker's task is given: its inputs, or a future of them where they are large."""
+        large = [address for address in inputs if sizes[address] > MAX_INLINE_BYTES]
+
+        async def sent() -> list[Any]:
+            return await asyncio.gather(
+                *[
+                    self.client.scatter(
+                        [inputs[address]], workers=[address], hash=False, asynchronous=True
+                    )
+                    for address in large
+                ]
+            )
+
+        found = self._watched(sent(), SEND_SECONDS) if large else []
+        futures = [one for (one,) in found]
+        return {**inputs, **dict(zip(large, futures, strict=True))}
 
     def _watched(self, asked: Coroutine[Any, Any, Any], limit: float) -> Any:
         """What a coroutine on the client's loop gives; ClusterError as soon as nobody is there."""

@@ -12,6 +12,7 @@ import asyncio
 import concurrent.futures
 import contextvars
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Seat:
 class _ThreadState(threading.local):
     seat: Seat | None = None
     taken = 0  # means that this run has taken
+    waited = 0.0  # seconds, for the means of this run
 
 
 _thread = _ThreadState()
@@ -61,11 +63,16 @@ _thread = _ThreadState()
 @contextmanager
 def seated(seat: Seat) -> Iterator[None]:
     """Let the means of this thread be those of a team."""
-    _thread.seat, _thread.taken = seat, 0
+    _thread.seat, _thread.taken, _thread.waited = seat, 0, 0.0
     try:
         yield
     finally:
         _thread.seat = None
+
+
+def waited() -> float:
+    """Seconds that the last run of this thread has waited for other shards."""
+    return _thread.waited
 
 
 # ------------------------------------------------------------------ the node
@@ -85,7 +92,9 @@ def _all_mean_numpy(
             "alone"
         )
     _thread.taken += 1
+    begin = time.monotonic()
     found = x if len(seat.team.shares) == 1 else _exchanged(seat, f"{place}:{_thread.taken}", x)
+    _thread.waited += time.monotonic() - begin
     if out is None:
         return np.array(found, x.dtype)
     np.copyto(out, found)

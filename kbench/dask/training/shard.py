@@ -39,6 +39,10 @@ class Shard:
     rows: int
     arrays: tuple[Any, ...]  # for the program's inputs, but the share
 
+    @property
+    def nbytes(self) -> int:
+        return sum(int(getattr(array, "nbytes", 0)) for array in self.arrays)
+
 
 @dataclass(frozen=True)
 class Weights:
@@ -132,9 +136,12 @@ def run_shards(
     received = ready.set_weights(weights)
     count = len(order.team.shares)
 
+    waited: list[float] = []  # by shard
+
     def compute(shard: Shard, function: Function) -> parts.Part:
         with evaluation(order.team.attempt, task):
             sums = _sums(ready.program, function, order, shard, task and task.worker)
+        waited.append(collective.waited())
         return parts.Part(count, {(0, shard.number): sums})
 
     together = ready.program.is_joint and len(shards) > 1
@@ -144,10 +151,12 @@ def run_shards(
     else:
         found = [compute(shard, functions[0]) for shard in shards]
     part = parts.merged(found)
-    received += sum(_nbytes(array) for shard in shards for array in shard.arrays)
+    received += sum(shard.nbytes for shard in shards)
     rows = sum(shard.rows for shard in shards)
     part.work.append(
-        parts.Work(address, len(shards), rows, time.monotonic() - begin, received, part.nbytes)
+        parts.Work(
+            address, len(shards), rows, time.monotonic() - begin, received, part.nbytes, max(waited)
+        )
     )
     return part
 
@@ -164,10 +173,6 @@ def _side_by_side(
 ) -> list[parts.Part]:
     with ThreadPoolExecutor(len(shards)) as pool:
         return list(pool.map(compute, shards, functions))
-
-
-def _nbytes(array: object) -> int:
-    return int(getattr(array, "nbytes", 0))
 
 
 def _sums(

@@ -27,9 +27,6 @@ from kbench.dask.training.program import FIT, Program, Store, packed, version_of
 from kbench.dask.worker import stop_all
 from kbench.engine.core.errors import ArgumentError, KbenchError
 
-MAX_INLINE_BYTES = 1 << 14
-"""Of a worker's inputs that travel with its task. Dask keeps the last thousand messages for its
-logs; larger inputs are sent apart, and not kept."""
 MAX_GATHERED_BYTES = 1 << 22
 """Of the sums of all workers that this process adds up by itself: each level of a tree of tasks
 takes some 5 ms, in which as much comes over a connection of 10 Gbit/s."""
@@ -183,13 +180,17 @@ class ClusterStep:
         ]
         order = shard.Order(Team(attempt, shares, addresses[0]), self._place(), testing)
         level = []
-        for address, own in zip(addresses, _shared_out(shards, len(addresses)), strict=True):
-            if own:
-                level.append(self._sent(program, sent, order, own, address, len(futures)))
-                futures.append(level[-1])
-                self.tracker.worker(
-                    address, _host(address), self.cluster.threads.get(address, 1), "working"
-                )
+        shared = dict(zip(addresses, _shared_out(shards, len(addresses)), strict=True))
+        shared = {address: own for address, own in shared.items() if own}
+        given = self.cluster.hand_out(
+            shared, {address: sum(one.nbytes for one in own) for address, own in shared.items()}
+        )
+        for address, own in given.items():
+            level.append(self._sent(program, sent, order, own, address, len(futures)))
+            futures.append(level[-1])
+            self.tracker.worker(
+                address, _host(address), self.cluster.threads.get(address, 1), "working"
+            )
         small = weights.nbytes * len(level) <= MAX_GATHERED_BYTES
         while len(level) > 1 and not small:
             pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
@@ -203,15 +204,12 @@ class ClusterStep:
     def _sent(
         self, program: Any, weights: Any, order: shard.Order, own: Any, address: str, number: int
     ) -> Any:
-        given: Any = own
-        if sum(shard._nbytes(array) for one in own for array in one.arrays) > MAX_INLINE_BYTES:
-            given = self.client.scatter([own], workers=[address], hash=False)[0]
         return self.client.submit(
             shard.run_shards,
             program,
             weights,
             order,
-            given,
+            own,
             address,
             key=f"{order.team.attempt}-{number}",
             workers=[address],
