@@ -28,6 +28,7 @@ from kbench.engine.core.spec import (
     promote,
 )
 from kbench.engine.core.type_errors import numeric_array, refuse_masked
+from kbench.engine.core.types import Attrs
 from kbench.engine.graph import scope
 from kbench.engine.graph.expr.scalars import SCALARS
 from kbench.engine.graph.numpy_protocol import HoldsValue
@@ -51,9 +52,41 @@ class Constant(HoldsValue, Tensor):
     def window(self) -> np.ndarray:
         return self.attrs["value"]  # type: ignore[no-any-return]
 
+    def _held_attrs(self) -> Attrs:
+        value = self.value
+        return {"value": _Uniform(value)} if is_uniform(value) else self.attrs
+
     def _take_state(self, state: dict[str, Any]) -> None:
         super()._take_state(state)
         self.value.flags.writeable = False
+
+
+MIN_UNIFORM_ELEMENTS = 64
+"""Elements from which on equal ones are worth a call of `np.full` in bytes, of some fifty."""
+
+
+def is_uniform(array: np.ndarray) -> bool:
+    """Whether all elements are the same bits, as those of zeros and ones; False for few."""
+    if array.size < MIN_UNIFORM_ELEMENTS or not array.flags.c_contiguous:
+        return False
+    words = array.reshape(-1).view(f"u{array.itemsize}")
+    return bool(words[0] == words[-1] and (words == words[0]).all())
+
+
+def is_small_in_bytes(array: np.ndarray) -> bool:
+    """Whether a constant of this value takes little room when it is pickled."""
+    return array.size < MIN_UNIFORM_ELEMENTS or is_uniform(array)
+
+
+class _Uniform:
+    """Stands in bytes for an array of equal elements."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        value = self._value
+        return np.full, (value.shape, value.reshape(-1)[0], value.dtype)
 
 
 def known_value(array: np.ndarray) -> tuple[int, ...] | None:

@@ -18,11 +18,13 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn, SupportsIndex, TypeVar
 
+from kbench.engine.core.csr import Held
 from kbench.engine.core.errors import ArgumentError, KbenchError, Place
 from kbench.engine.core.spec import Spec
 from kbench.engine.graph import checksums, scope
 from kbench.engine.graph.op import REGISTRY, Op
 from kbench.engine.graph.tensor import Tensor, serials
+from kbench.engine.graph.variables import Variable, store_lock
 
 T = TypeVar("T")
 
@@ -42,9 +44,15 @@ def reduced(node: Tensor) -> tuple[Any, ...]:
     rules = (node._told_shape, node._uses_learning_phase)
     parts = (node.op.name, node.inputs, node.attrs, node.spec, node.controls)
     checksum = _checksum(type(node), told, rules, parts)
+    parts = (*parts[:2], node._held_attrs(), *parts[3:])
     later = {key: node.__dict__[key] for key in _LATER if key in node.__dict__}
-    rest = (type(node), told, rules, parts, node._held_state(), checksum)
-    return gathered(restored, rest, [node], later or None)
+    held = node._held_state()
+    if isinstance(node, Variable):
+        value = _value_of(node)
+        held |= {"_array": value, "checksum": checksums.of_value(value)}
+    return gathered(
+        restored, (type(node), told, rules, parts, held, checksum), [node], later or None
+    )
 
 
 def restored(version: object, *rest: Any) -> Tensor:
@@ -149,8 +157,10 @@ class _Lasting:
     it still exists tells whether they do.
     """
 
-    def __init__(self, nodes: Iterable[Tensor]) -> None:
+    def __init__(self, nodes: Sequence[Tensor]) -> None:
         self.ids = frozenset(map(id, nodes))
+        with store_lock:  # the values of one moment, though another thread stores meanwhile
+            self.values = {id(one): one._array for one in nodes if isinstance(one, Variable)}
 
     def __iter__(self) -> _Lasting:
         return self
@@ -181,7 +191,7 @@ def gathered(
         roots: the tensors among it.
         state: what the object is given when it is made already.
     """
-    if all(map(_is_told, roots)):
+    if all(_telling(root) is not None for root in roots):
         return make, (FORMAT, (), *parts), state
     nodes = below(roots)
     _count(nodes)
@@ -208,8 +218,16 @@ def _together(
     return Together(tensors)
 
 
-def _is_told(node: Tensor) -> bool:
-    return any((lasting := one()) is not None and id(node) in lasting.ids for one in _local.lasting)
+def _telling(node: Tensor) -> _Lasting | None:
+    """What tells of a node, if anything does."""
+    alive = (one() for one in _local.lasting)
+    return next((one for one in alive if one is not None and id(node) in one.ids), None)
+
+
+def _value_of(variable: Variable) -> Held:
+    """Its value; nobody changes that as long as it is held."""
+    lasting = _telling(variable)
+    return variable.held() if lasting is None else lasting.values[id(variable)]
 
 
 def below(roots: Sequence[Tensor]) -> list[Tensor]:

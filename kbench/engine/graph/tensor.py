@@ -294,6 +294,10 @@ class Tensor:
         assert _reduced is not None
         return _reduced(self)
 
+    def _held_attrs(self) -> Attrs:
+        """Its attributes as pickle is to write them."""
+        return self.attrs
+
     def _held_state(self) -> dict[str, object]:
         """What a class of nodes has besides what all have, for a copy."""
         return {}

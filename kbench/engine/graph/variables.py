@@ -30,6 +30,7 @@ from kbench.engine.graph.convert import (
     constant_node,
     converted,
     dtype_or_floatx,
+    is_small_in_bytes,
     to_array,
 )
 from kbench.engine.graph.numpy_protocol import HoldsValue
@@ -84,10 +85,12 @@ class Variable(HoldsValue, Tensor):
         self.trainable = True
 
     def _held_state(self) -> dict[str, object]:
-        """With its value as it is now, which nobody changes as long as it is held."""
-        kept = {key: self.__dict__[key] for key in ("_first", "version", "constraint", "trainable")}
-        value = self.held()
-        return {**kept, "_array": value, "checksum": checksums.of_value(value)}
+        """But for its value, which whoever asks takes together with that of others."""
+        kept = {key: self.__dict__[key] for key in ("version", "constraint", "trainable")}
+        first = self._first
+        if isinstance(first, Constant) and not is_small_in_bytes(first.value):
+            first = None  # as of any array that a variable is made of
+        return {**kept, "_first": first}
 
     def _take_state(self, state: dict[str, Any]) -> None:
         told = state["checksum"]
