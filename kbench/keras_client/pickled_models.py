@@ -50,7 +50,7 @@ def _layer_state(layer: Keras) -> dict[str, Any]:
             state[key] = {}
         elif key in KEYED.values():
             state[key] = _of_no_inputs(layer, key)
-        elif key in TRANSIENT:
+        elif key in TRANSIENT or (key == "_initial_weights" and layer.built):
             state[key] = None
         elif key not in NODES and not _is_own_method(layer, value):
             state[key] = value

@@ -14,11 +14,11 @@ import cloudpickle
 import keras
 import numpy as np
 import pytest
+from copies import WAYS, X, Y, assert_alike, assert_equal, mlp, trained
 from keras import backend as K
 from keras import layers
 from keras.layers import Dense
 from keras.models import Model, Sequential
-from test_pickling import WAYS, X, Y, assert_alike, assert_equal, mlp, trained
 
 from kbench.engine.core.errors import ArgumentError, EngineError
 from kbench.keras_client import code
