@@ -18,8 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kbench.api import engines
-from kbench.api import legacy
+from kbench.api import engines, legacy
 from kbench.api.samples import GIVES, SAMPLES
 from kbench.engine.codegen.loop_program import NEST_FOLDS
 from kbench.engine.core.errors import KbenchError

@@ -103,7 +103,7 @@ class Cluster:
         return self.program, self.weights
 
     def hand_out(self, inputs: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
-        """What each worker's task is given: its inputs, or a future of them where they are large."""
+        """What each worker's task is given: its inputs, or where they are large a future."""
         large = [address for address in inputs if sizes[address] > MAX_INLINE_BYTES]
 
         async def sent() -> list[Any]:
