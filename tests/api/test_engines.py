@@ -351,7 +351,9 @@ def test_kbench_is_there_beside_another_engine(run_python: Any, modules: Path) -
     assert found == [3.0, "their_backend", True]
 
 
-@pytest.mark.parametrize("module", ["kbench.engines", "kbench.api.engines", "kbench.api.comparison"])
+@pytest.mark.parametrize(
+    "module", ["kbench.engines", "kbench.api.engines", "kbench.api.comparison"]
+)
 def test_examples(module: str) -> None:
     assert doctest.testmod(importlib.import_module(module)).failed == 0
 

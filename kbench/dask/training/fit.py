@@ -1,4 +1,10 @@
-"""`kbench.dask.fit`: Keras' own `fit`, whose steps are computed by the workers of a cluster."""
+"""`kbench.dask.fit`: Keras' own `fit`, whose steps are computed by the workers of a cluster.
+
+Each batch is cut along axis 0 into shards. Workers compute the loss and the gradients of their
+shards by one `K.function`; sums are made two by two; the optimizer runs once, in this process, and
+new weights go out. The loop is Keras' own, so callbacks, history, validation, sample and class
+weights, generators and the progress bar are as in `model.fit`.
+"""
 
 from __future__ import annotations
 
@@ -32,41 +38,27 @@ def fit(
 ) -> Any:
     """Train a compiled model of Keras 2.3.1 by all workers of a Dask cluster, synchronously.
 
-    Each batch is cut along axis 0 into shards. Workers compute the loss and the gradients of their
-    shards by one `K.function`; means are taken two by two on the workers; the optimizer runs once,
-    in this process, and new weights go out. So the result is that of `model.fit` with the same
-    batches: losses and weights differ by rounding (relative 1e-5 in float32, 1e-12 in float64),
-    and repeat to the bit with as many shards. The loop is Keras' own, so callbacks, history,
-    validation, sample and class weights, generators and the progress bar are as in `model.fit`.
+    The result is that of `model.fit` with the same batches: losses and weights differ by rounding
+    (relative 1e-5 in float32, 1e-12 in float64), and repeat to the bit with as many shards. Random
+    numbers, as of dropout, follow from seed, step and shard: others than on one machine. The model
+    is trained in place; docs/scale.md tells of faults and interrupts.
 
     Arguments:
-        model: a compiled `keras.Model`; it stays in this process, and is trained in place.
-        x, y: as of `model.fit`: arrays or lists of them, a generator or a `keras.utils.Sequence`.
-            Arrays of Dask may be given: batches are taken in order, `shuffle` must be False.
-        client: a `distributed.Client`; the one that was made last, if it is left out.
-        shards: parts of each batch; as many as there are workers, if it is left out. The shards
-            stay the same when workers come and go.
+        x, y: arrays, lists of them, a generator or a `keras.utils.Sequence`, as of `model.fit`.
+        client: a `distributed.Client`; None for the one that was made last.
+        shards: parts of each batch along axis 0; None for as many as there are workers.
         batch_norm: "synchronized" normalizes by the moments of the whole batch, as one machine
-            does; workers wait for one another in each layer. "local" takes those of each shard,
-            and moving averages are the means over shards: faster, and another result.
-        checkpoint: a file to which the model is saved, optimizer included, every
-            `checkpoint_steps` steps and when the cluster is lost.
-        checkpoint_steps: steps from one checkpoint to the next.
-        **arguments: all others of `model.fit`, as `batch_size`, `epochs`, `callbacks`. `batch_size`
-            is that of the whole batch.
+            does; "local" by those of each shard: faster, and another result.
+        checkpoint: a file that gets the model every `checkpoint_steps` steps, and when the
+            cluster is lost; None for none.
+        **arguments: all others of `model.fit`; `batch_size` is that of the whole batch.
     Returns:
         The `keras.callbacks.History`.
     Raises:
         ArgumentError: the model cannot be trained by shards: it is not compiled, is stateful, has a
             loss that is a sum, a metric that does not add up, or rows that depend on one another.
-        ClusterError: no Dask, no cluster, a worker with another kbench or NumPy, or a cluster
-            that is gone. The model has the weights of the last step that was done.
-
-    Dropout and other random numbers follow from their seeds, the step and the shard; they are
-    others than on one machine. A worker that is lost costs its step a second time, and changes
-    nothing. After an interrupt the model has the weights of before or after a step, never of
-    half a step. Layers that look at other rows of a batch by themselves, other than batch
-    normalization, see those of their shard.
+        ClusterError: no cluster, or one that is lost; the model has the weights of its last step.
+        EngineError: no Dask, or a worker with another kbench, NumPy or Python.
     """
     found = _client(client)
     _check(model, batch_norm, checkpoint_steps)
