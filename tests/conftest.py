@@ -98,6 +98,15 @@ def settings_as_before() -> Iterator[None]:
             config.assign(name, value)
 
 
+@pytest.fixture(autouse=True)
+def no_job_stays() -> Iterator[None]:
+    """Forget the jobs of clusters, which the panes of other tests would show."""
+    yield
+    activity = sys.modules.get("kbench.dask.activity")
+    if activity is not None:
+        activity.forget_jobs()
+
+
 @pytest.fixture(scope="session")
 def checked_sources() -> Iterator[list[str]]:
     """Hold each source that is written against its program; gives what was found wrong."""

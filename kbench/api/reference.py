@@ -312,11 +312,11 @@ def signature(name: str, function: Callable[..., object]) -> str:
 
 
 def operations() -> list[tuple[str, str, str, str]]:
-    """(name, kind, whether it is differentiable, tiers) of every op of the registry."""
+    """(name, kind, whether it is differentiable, tiers) of every op of the engine."""
     return [
         (name, op.kind, "yes" if op.gradient is not None else "no", ", ".join(tiers(op)))
         for name, op in sorted(REGISTRY.items())
-        if op.kind != "source"
+        if op.kind != "source" and op.infer.__module__.startswith("kbench.engine.")
     ]
 
 

@@ -165,3 +165,9 @@ def jobs() -> list[Job]:
     with _trackers_lock:
         found = list(_trackers.values())
     return [tracker.job() for tracker in reversed(found)]
+
+
+def forget_jobs() -> None:
+    """Drop all jobs."""
+    with _trackers_lock:
+        _trackers.clear()
