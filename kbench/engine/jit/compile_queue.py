@@ -43,7 +43,6 @@ class Job:
     waiting: int = 0  # callers that do nothing else
     compiler: Compiler | None = None
     restarted: bool = False
-    elsewhere_since: float = 0.0  # when it was first found that another process compiles it
     done: threading.Event = field(default_factory=threading.Event)
     pacer: Pacer | None = None
 
@@ -70,8 +69,6 @@ class CompileQueue:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         """Those that wait; always the same list."""
-        self.aside: dict[Job, float] = {}
-        """Those that nobody looks at before a time, as another process compiles them."""
         self._here = threading.local()
         self._missed: dict[frozenset[Job], float] = {}
 
@@ -85,23 +82,6 @@ class CompileQueue:
         job = max(self.jobs, key=lambda job: (job.name == DRIVER, job.waiting > 0, gains[job]))
         self.jobs.remove(job)
         return job
-
-    def set_aside(self, job: Job, seconds: float) -> None:
-        """Look at a job no sooner than after some seconds."""
-        self.aside[job] = time.monotonic() + seconds
-
-    def recall(self) -> bool:
-        """Have those back that were set aside for long enough; gives whether any job is left."""
-        now = time.monotonic()
-        for job in [job for job, end in self.aside.items() if now >= end]:
-            del self.aside[job]
-            self.put(job, first=True)
-        return bool(self.jobs or self.aside)
-
-    def clear(self) -> None:
-        """Compile nothing more."""
-        self.jobs.clear()
-        self.aside.clear()
 
     def miss(self, job: Job) -> None:
         """This thread has asked for a kernel that is not ready, and goes on with NumPy."""
@@ -131,8 +111,8 @@ class CompileQueue:
     def _gains(self) -> dict[Job, float]:
         """By job the best of what it may save: the time without kernels that are needed together,
         for the length of those of their sources that still wait."""
-        lengths = {job: LEAST_CHARACTERS + len(job.source) for job in (*self.jobs, *self.aside)}
-        gains = dict.fromkeys(lengths, 0.0)
+        lengths = {job: LEAST_CHARACTERS + len(job.source) for job in self.jobs}
+        gains = dict.fromkeys(self.jobs, 0.0)
         for together, seconds in self._missed.copy().items():
             left = lengths.keys() & together
             if not left:

@@ -1,9 +1,7 @@
 """The threads that have missing kernels compiled, and how stored code becomes a kernel.
 
 Each takes the job that is needed most, has it compiled by a process of its own, and loads what that
-has stored. What another process of the user compiles is waited for, and so is the turn to compile
-(`compile_turns`), while nobody waits for the job. `service` decides what is asked for, and who
-waits for it.
+has stored. `service` decides what is asked for, and who waits for it.
 """
 
 from __future__ import annotations
@@ -16,9 +14,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kbench.engine.core import fork_safety
-from kbench.engine.jit import compile_locks, disk_cache, kernel_pack, loader, thread_pool
+from kbench.engine.jit import disk_cache, kernel_pack, loader, thread_pool
 from kbench.engine.jit.compile_queue import DRIVER, CompileQueue, Compiler, Job
-from kbench.engine.jit.compile_turns import Turn, Turns
 from kbench.engine.jit.compiling import compiler_process
 from kbench.engine.runtime import threads
 
@@ -28,11 +25,6 @@ IDLE_SECONDS = 20.0
 """How long a compiler is kept that has nothing to do; it takes 150 MB."""
 MAX_COMPILERS = 4
 """Compilers at once, on a machine with twice as many cores: each takes 150 MB and a core."""
-LOOK_SECONDS = 0.1
-"""Time between two looks at what other processes compile: a look at a job takes 5 us or, where it
-seems to be nobody's, 100 us."""
-AWAITED_LOOK_SECONDS = 0.02
-"""The same for a job that somebody waits for."""
 
 
 class CompileThreads:
@@ -47,8 +39,6 @@ class CompileThreads:
         self._stopping = False
         self._why_stopped = "the process is ending"
         self._max_compilers = min(MAX_COMPILERS, max(1, (os.cpu_count() or 1) // 2))
-        self._turns = Turns(self._max_compilers)
-        self._look_again = 0.0
         self._is_warming_up = False
         self._compiler_depth = 0
         self.driver: Any = None
@@ -59,16 +49,12 @@ class CompileThreads:
     # -------------------------------------------------------------- loading
 
     def _load(self, job: Job, images_only: bool = False) -> bool:
-        """Make a job ready from stored code, if there is any; or put it aside while there is
-        nothing to run it with."""
+        """Make a job ready from stored code, if there is any."""
         begun = time.perf_counter()
         job.key = job.key or disk_cache.key_of(job.source)
         found = disk_cache.read(job.name, job.key) or kernel_pack.read(job.source)
         if found is None or (images_only and found[0]["form"] != "image"):
             return False
-        if job.name != DRIVER and self.driver is None:
-            self._set_aside(job)
-            return True
         if found[0]["form"] == "image":
             job.module = loader.load_image(*found)
         else:
@@ -106,22 +92,17 @@ class CompileThreads:
         """Have queued jobs compiled until there are none for some time."""
         own: Compiler | None = None
         elsewhere = True
-        turn = Turn(self._turns)
         try:
-            while (job := self._next(turn)) is not None:
+            while (job := self._next()) is not None:
                 try:
                     if self._load(job):
-                        self._turns.note_progress()
                         continue  # stored by another process meanwhile, or no image
-                    with self._claim(job, turn) as is_ours:
-                        if not is_ours or self._load(job):  # stored just now
-                            continue
-                        is_urgent = self._is_awaited(job) or turn.is_wanted()
-                        if own is not None and is_urgent and not own.raise_priority():
-                            self._stop_compiler(own)
-                            own = None
-                        own = own or self._start_compiler(elsewhere, is_urgent)
-                        self._compile(job, own, turn)
+                    if own is not None and not self._has_priority_for(own, job):
+                        self._stop_compiler(own)
+                        own = None
+                    if own is None:
+                        own = self._start_compiler(elsewhere, self._is_awaited(job))
+                    self._compile(job, own)
                 except EOFError as error:
                     self._stop_compiler(own)
                     own = None
@@ -139,86 +120,26 @@ class CompileThreads:
                 except Exception as error:
                     self._fail(job, str(error) or type(error).__name__)
         finally:
-            turn.give_back()
             self._stop_compiler(own)
 
-    def _next(self, turn: Turn) -> Job | None:
-        """The job to be done now, once there is one; None when none has come for some time.
-
-        As long as jobs are left a compiler is at work for this process, be it of another one, and
-        it is to have a core.
-        """
-        end = time.monotonic() + IDLE_SECONDS
-        counts = True
-        while True:
-            job = self._choose(turn)
-            with self._changed:
-                over = self._stopping and job is None
-                are_left = not over and (self.queue.recall() or job is not None)
-                threads.count_compilers(are_left - counts)
-                counts = are_left
-                if job is not None:
-                    return job
-                left = end - time.monotonic()
-                if over or (left <= 0 and not are_left):
-                    self._threads.remove(threading.current_thread())
-                    return None
-                self._changed.wait(self._look_seconds() or left)
-
-    def _look_seconds(self) -> float:
-        """Time until the next look at jobs that other processes hold up; 0 if there are none."""
-        jobs = [*self.queue.jobs, *self.queue.aside]
-        if any(map(self._is_awaited, jobs)):
-            return AWAITED_LOOK_SECONDS
-        return LOOK_SECONDS if jobs else 0.0
-
-    def _choose(self, turn: Turn) -> Job | None:
-        """A job that this thread may have compiled, or that another process has stored."""
+    def _next(self) -> Job | None:
         with self._changed:
-            self.queue.recall()
-            needs_turn = bool(self.queue.jobs)
-            is_urgent = any(map(self._is_awaited, self.queue.jobs))
-            job = self.queue.take() if is_urgent else None
-        if job is not None or not needs_turn:
-            turn.give_back()  # who waits needs none: he leaves a core to his compiler
-            return job
-        if not turn.ask():  # not with the lock held: it may have to ask another machine
-            return self._stored()
-        with self._changed:
-            return self.queue.take() if self.queue.jobs else None
+            threads.count_compilers(-1)  # it waits
+            end = time.monotonic() + IDLE_SECONDS
+            while not self.queue.jobs and not self._stopping and time.monotonic() < end:
+                self._changed.wait(IDLE_SECONDS)
+            if self._stopping or not self.queue.jobs:
+                self._threads.remove(threading.current_thread())
+                return None
+            threads.count_compilers(1)
+            return self.queue.take()
 
-    def _stored(self) -> Job | None:
-        """A queued job that another process has stored meanwhile."""
-        if time.monotonic() < self._look_again:
-            return None
-        for job in list(self.queue.jobs):
-            if _is_stored(job):
-                with self._changed:
-                    if job in self.queue.jobs:
-                        self.queue.jobs.remove(job)
-                        return job
-        self._look_again = time.monotonic() + LOOK_SECONDS
-        return None
-
-    @contextlib.contextmanager
-    def _claim(self, job: Job, turn: Turn) -> Iterator[bool]:
-        """Whether a job is to be compiled by this thread, and by nobody else meanwhile; if not, it
-        is put aside."""
-        if not turn.is_mine and not self._is_awaited(job):
-            self._set_aside(job)
-            yield False
-            return
-        now = time.monotonic()
-        with compile_locks.claimed(job.key, now - (job.elsewhere_since or now)) as is_ours:
-            job.elsewhere_since = 0.0 if is_ours else job.elsewhere_since or now
-            if not is_ours:
-                self._set_aside(job)
-            yield is_ours
-
-    def _set_aside(self, job: Job) -> None:
-        with self._changed:
-            awaited = self._is_awaited(job)
-            self.queue.set_aside(job, AWAITED_LOOK_SECONDS if awaited else LOOK_SECONDS)
+    def _has_priority_for(self, own: Compiler, job: Job) -> bool:
+        """Whether a compiler can have the priority that a job needs; then it has it."""
+        if self._is_awaited(job):
+            return own.raise_priority()
+        own.lower_priority()
+        return True
 
     def _start_compiler(self, elsewhere: bool, urgent: bool) -> Compiler:
         own: Compiler
@@ -242,23 +163,21 @@ class CompileThreads:
                 self._compilers.remove(own)
             own.close()
 
-    def _compile(self, job: Job, own: Compiler, turn: Turn) -> None:
+    def _compile(self, job: Job, own: Compiler) -> None:
         begun = time.perf_counter()
         inside = isinstance(own, compiler_process.InProcessCompiler)
-        job.compiler = own
+        with self._changed:
+            job.compiler = own
+            if self._is_awaited(job):  # since it was hired, too
+                own.raise_priority()
         try:
-            own.load()
-            is_wanted = turn.is_wanted()  # by now: processes are often started together
-            with self._changed:
-                if is_wanted or self._is_awaited(job):
-                    own.raise_priority()
-                else:
-                    own.lower_priority()
             with self._inside_compiler() if inside else contextlib.nullcontext():
                 job.key = own.compile(job.name, job.source, folder := disk_cache.folder())
         finally:
             job.compiler = None
         job.seconds = time.perf_counter() - begun
+        if job.name != DRIVER:
+            self._jobs[DRIVER].done.wait()
         if not self._load(job):
             if folder == disk_cache.folder():
                 raise OSError(f"its code is not in {folder}")
@@ -298,7 +217,7 @@ class CompileThreads:
 
     def _give_up(self, reason: str) -> None:
         with self._changed:
-            self.queue.clear()
+            self.queue.jobs.clear()
             self._stopping, self._why_stopped = True, reason
             for job in self._jobs.values():
                 if job.state == "pending":
@@ -310,7 +229,7 @@ class CompileThreads:
         """End compilers; one in this process finishes its job, as LLVM must not be cut off."""
         with self._changed:
             self._stopping = True
-            self.queue.clear()
+            self.queue.jobs.clear()
             self._changed.notify_all()
             at_work = list(self._compilers)
             threads = list(self._threads)
@@ -333,7 +252,7 @@ class CompileThreads:
             compiler.forget()
         if self._compiler_depth:
             self._give_up("forked while a kernel was being compiled")
-        self.queue, self._turns = CompileQueue(), Turns(self._turns.count)
+        self.queue = CompileQueue()
         self.queue.jobs += [job for job in self._jobs.values() if job.state == "pending"]
         for job in list(self._jobs.values()):
             job.waiting, job.compiler = 0, None
@@ -342,11 +261,3 @@ class CompileThreads:
                 job.done.set()
         if self.driver is not None:
             self.driver.after_fork()
-
-
-def _is_stored(job: Job) -> bool:
-    try:
-        job.key = job.key or disk_cache.key_of(job.source)
-    except Exception:
-        return True  # whoever loads it will find out, and say so
-    return disk_cache.is_stored(job.name, job.key)

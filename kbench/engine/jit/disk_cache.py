@@ -31,9 +31,6 @@ from kbench.engine.runtime import paths
 KEEP_SECONDS = 30 * 24 * 3600
 """How long a file is kept that nobody has asked for."""
 
-LOCK_NAME = "compiling.lock"
-"""The file whose bytes are locked by whoever compiles (`compile_locks`); it has no content."""
-
 MAX_FILE_BYTES = 1 << 26
 """Bytes of a file, at most; the longest have some hundred thousand."""
 
@@ -212,7 +209,7 @@ def prune() -> None:
     former = here.parent.glob("kernels-*") if cacheable() else ()
     for other in [*here.iterdir(), *former]:
         try:
-            if other.stat().st_mtime < limit and other.name != LOCK_NAME:
+            if other.stat().st_mtime < limit:
                 shutil.rmtree(other) if other.is_dir() else other.unlink()
         except OSError:
             continue
@@ -244,11 +241,6 @@ def source_path(name: str, key: str) -> Path:
 def code_path(name: str, key: str) -> Path:
     """Where the code of a source is kept."""
     return folder() / f"{name}-{key}.kernel"
-
-
-def is_stored(name: str, key: str) -> bool:
-    """Whether there is a file of what was compiled of a source; `read` tells if it is believed."""
-    return os.path.exists(_locate(code_path(name, key).name))
 
 
 def write_source(name: str, key: str, text: str) -> Path:

@@ -13,8 +13,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.core import fork_safety
-
 BACKGROUND_NICENESS = 4
 """Added to the process's niceness, so that the user's own work comes first while he does not wait
 for the compiler. With 10 it starves beside other work: a training process of 20 s took 40 to 50."""
@@ -36,11 +34,7 @@ class NoCompilerError(Exception):
 
 
 class CompilerProcess:
-    """A process that compiles one source after the other; `urgent` while it has the priority of its
-    caller.
-
-    It begins with that, and who hires it says more once it is loaded: by then other processes may
-    be in line. Where no priority can be changed later it has the one that it begins with.
+    """A process that compiles one source after the other; `urgent` while somebody waits for it.
 
     Raises:
         OSError: no process can be started here.
@@ -58,18 +52,17 @@ class CompilerProcess:
         if sys.platform == "win32":
             behind = 0 if urgent else subprocess.BELOW_NORMAL_PRIORITY_CLASS
             detached = {"creationflags": subprocess.CREATE_NO_WINDOW | behind}
-        command = [python, "-P", "-c", _START, str(os.getpid()), *filter(None, sys.path)]
-        # A child that is forked meanwhile would hold a pipe whose end is waited for here.
-        with fork_safety.unforked:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                **detached,
-            )
+        self._process = subprocess.Popen(
+            [python, "-P", "-c", _START, str(os.getpid()), *[path for path in sys.path if path]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            **detached,
+        )
         self._greeted = False
-        self.urgent = urgent or sys.platform != "win32"
+        self.urgent = True
+        if not urgent:
+            self.lower_priority()
 
     def lower_priority(self) -> None:
         """Let the user's own work come first."""
@@ -93,28 +86,20 @@ class CompilerProcess:
         os.setpriority(os.PRIO_PROCESS, self._process.pid, min(own + behind, 19))
         return True
 
-    def load(self) -> None:
-        """Wait until it can compile, which takes half a second at first.
-
-        Raises:
-            NoCompilerError: the process has nothing to compile with.
-        """
-        if not self._greeted:
-            try:
-                self._answer()
-            except (CompileError, EOFError) as error:
-                raise NoCompilerError(str(error)) from error
-            self._greeted = True
-
     def compile(self, name: str, text: str, folder: Path) -> str:
         """The key under which the source's code now lies in the folder.
 
         Raises:
             CompileError: it cannot be compiled.
-            NoCompilerError: as of `load`.
+            NoCompilerError: the process has nothing to compile with.
             EOFError: the process has ended.
         """
-        self.load()
+        if not self._greeted:  # not when it is made: it takes half a second to load the compiler
+            try:
+                self._answer()
+            except (CompileError, EOFError) as error:
+                raise NoCompilerError(str(error)) from error
+            self._greeted = True
         asked = json.dumps({"name": name, "text": text, "folder": str(folder)}) + "\n"
         assert self._process.stdin is not None
         try:
@@ -173,9 +158,6 @@ class InProcessCompiler:
     def raise_priority(self) -> bool:
         """It has as much of the processor as the caller."""
         return True
-
-    def load(self) -> None:
-        """Nothing: it is loaded with the first source."""
 
     def compile(self, name: str, text: str, folder: Path) -> str:
         """As a `CompilerProcess` does it."""
