@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from textual import events
 from textual.app import ComposeResult
 
 from kbench.tui import layout
@@ -323,6 +324,10 @@ class MainScreen(LessonScreen):
     def on_prompt_list_key(self, event: Prompt.ListKey) -> None:
         """Keys that go to the list of completions while it is open."""
         self.assist.list_key(event.key)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """The list of completions goes: it stands where the cursor was at the other size."""
+        self.assist.close()
 
     # ------------------------------------------------------------------ keys
 

@@ -77,8 +77,14 @@ class CompletionList(OptionList, can_focus=False):
         return first[:length]
 
     def stand(self, cursor: Offset, screen: Region) -> None:
-        """Take a place above or below the cursor, wherever there is more room."""
+        """Take a place above or below the cursor, wherever there is more room.
+
+        While the screen is drawn in another size, the cursor may still be where that has no row.
+        """
         if not self.display:
+            return
+        if cursor not in screen:
+            self.display = False
             return
         texts = [min(len(match.text), 40) for match in self.matches]
         width = min(max(texts, default=10) + 16, screen.width)
