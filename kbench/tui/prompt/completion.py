@@ -83,7 +83,7 @@ class CompletionList(OptionList, can_focus=False):
         """
         if not self.display:
             return
-        if cursor not in screen:
+        if not screen.contains(*cursor):
             self.display = False
             return
         texts = [min(len(match.text), 40) for match in self.matches]
