@@ -14,7 +14,7 @@ import platform
 import shutil
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +73,27 @@ def _versions() -> Facts:
         found[requirement.name] = version
         if not requirement.specifier.contains(version, prereleases=True):
             wrong.append(f"{requirement.name} is {version}; kbench needs {text}")
-    return {**found, "problems": wrong}
+    extra, more = _dask_extra(asked)
+    return {**found, "extra dask": extra, "problems": wrong + more}
+
+
+def _dask_extra(asked: Iterable[str]) -> tuple[str, list[str]]:
+    """What of the extra `dask` is there, without importing it, and what is too old."""
+    from packaging.requirements import Requirement
+    from packaging.specifiers import SpecifierSet
+
+    of_extras = [one for one in map(Requirement, asked) if one.marker is not None]
+    wanted = {one.name: one.specifier for one in of_extras}
+    told, wrong = [], []
+    for name in ("dask", "distributed"):
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            return "not installed; pip install 'kbench[dask]'", []
+        told.append(f"{name} {version}")
+        if not wanted.get(name, SpecifierSet()).contains(version, prereleases=True):
+            wrong.append(f"{name} is {version}; kbench[dask] needs {name}{wanted[name]}")
+    return ", ".join(told), wrong
 
 
 def _settings() -> Facts:
@@ -218,8 +238,17 @@ def _api(as_json: bool) -> int:
     return OK
 
 
+def _cluster(address: str, as_json: bool) -> int:
+    """`kbench doctor --cluster ADDRESS`: versions and threads of each worker."""
+    from kbench.cli import cluster
+
+    found = cluster.report(address)
+    print(json.dumps(found, indent=1) if as_json else text(cluster.lines(found)))
+    return USAGE if found["problems"] else OK
+
+
 def main(arguments: list[str]) -> int:
-    """`kbench doctor [--json] [--fast] [--api]`."""
+    """`kbench doctor [--json] [--fast] [--api | --cluster ADDRESS]`."""
     parser = argparse.ArgumentParser(
         prog="kbench doctor",
         description="Versions, threads, kernel cache, and what this machine can do.",
@@ -227,9 +256,18 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="write JSON")
     parser.add_argument("--fast", action="store_true", help="measure nothing")
     parser.add_argument("--api", action="store_true", help="every function and what it can do")
+    parser.add_argument(
+        "--cluster",
+        metavar="ADDRESS",
+        help="versions and threads of the workers of a Dask cluster, such as tcp://10.0.0.1:8786",
+    )
     options = parser.parse_args(arguments)
+    if options.api and options.cluster:
+        parser.error("--api and --cluster tell different things; ask for one of them")
     if options.api:
         return _api(options.json)
+    if options.cluster:
+        return _cluster(options.cluster, options.json)
     found = report(options.fast)
     print(json.dumps(found, indent=1, default=str) if options.json else text(found))
     return USAGE if found["problems"] else OK
