@@ -20,9 +20,8 @@ from distributed import Reschedule, WorkerPlugin, get_worker
 from kbench.dask import versions
 from kbench.engine.core import cancel, fork_safety
 from kbench.engine.core.errors import EngineError
-from kbench.engine.runtime import config, read_only
+from kbench.engine.runtime import config, read_only, threads
 from kbench.engine.runtime.environment import MAX_THREADS, env
-from kbench.engine.runtime.threads import limit_blas
 
 NAME = "kbench"
 """Of the plugin, and of the topic of the events that workers log."""
@@ -73,14 +72,14 @@ def _install_means(worker: Any) -> None:
 def set_threads(worker: Any) -> None:
     """Let kernels and BLAS use as many threads as the worker runs tasks at once.
 
-    Tasks take turns with the kernels' threads, so that a worker never keeps more cores busy. What
-    the worker's user has set in its environment stays, as does the client's own process.
+    Tasks that compute at a time share them (`evaluation`), so that a worker never keeps more cores
+    busy. What the worker's user has set in its environment stays, as does the client's own process.
     """
     if worker.address.startswith(IN_PROCESS) or env("KBENCH_NUM_THREADS") is not None:
         return
     count = min(max(worker.state.nthreads, 1), MAX_THREADS)
     config.set_num_threads(count)
-    limit_blas(count)
+    threads.limit_blas(count)
 
 
 _prepared: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -133,6 +132,13 @@ class Task:
         state = self.worker.state.tasks.get(self.key)
         return state is not None and state.state in RUNNING
 
+    @property
+    def neighbours(self) -> int:
+        """Tasks that the worker runs at a time, this one too: those that are about to begin count,
+        so that it is the same for all that come in a row."""
+        state = self.worker.state
+        return min(int(state.nthreads), len(state.executing) + len(state.ready))
+
 
 def current_task() -> Task | None:
     """The task of this thread; None where no worker runs one here, as with Dask's own threads."""
@@ -163,8 +169,9 @@ def evaluation(name: str = "", task: Task | None = None) -> Iterator[None]:
     """Compute within this, and the thread stops when its task is taken back.
 
     The thread evaluates read-only (`engine/runtime/read_only.py`): it shares variables with other
-    tasks, so it must not store to them; and a request to stop reaches it alone. In the main thread
-    of a process, where the user's own interrupt arrives, nothing changes.
+    tasks, so it must not store to them; and a request to stop reaches it alone. Its kernels take a
+    part of the worker's threads, as others compute there too. In the main thread of a process,
+    where the user's own interrupt arrives, nothing changes.
 
     Arguments:
         name: what `stop` may call it.
@@ -185,6 +192,10 @@ def evaluation(name: str = "", task: Task | None = None) -> Iterator[None]:
         try:
             with _runs_lock:
                 _runs[here] = run
+                together = sum(other.worker == run.worker for other in _runs.values())
+            if task is not None:
+                together = max(together, task.neighbours)
+            threads.limit_here(max(1, threads.count() // together))
             if task is not None and not task.is_wanted:
                 run.stopped = True
                 raise KeyboardInterrupt
@@ -194,6 +205,7 @@ def evaluation(name: str = "", task: Task | None = None) -> Iterator[None]:
                 raise
             raise (Reschedule if task else Stopped)(f"{name or 'work'} was stopped") from None
         finally:
+            threads.limit_here(0)
             with _runs_lock:
                 del _runs[here]
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kbench import backend as K
 from kbench.dask import versions, worker
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError, EngineError
@@ -233,9 +234,47 @@ def test_threads_beside_all_workers() -> None:
     assert [type(error) for error in caught] == [worker.Stopped] and not cancel.any_request
 
 
-def test_nothing_is_stored_within() -> None:
-    from kbench import backend as K
+def test_threads_are_shared_by_those_who_compute_at_a_time() -> None:
+    from kbench.engine.runtime import threads
 
+    K.set_num_threads(4)
+    seen: list[int] = []
+    inside, over = threading.Semaphore(0), threading.Event()
+
+    def work() -> None:
+        with worker.evaluation():
+            seen.append(threads.count())
+            inside.release()
+            over.wait()
+        seen.append(threads.count())
+
+    started = [threading.Thread(target=work) for _ in range(3)]
+    for thread in started:
+        thread.start()
+        inside.acquire()
+    over.set()
+    for thread in started:
+        thread.join()
+    assert seen == [4, 2, 1, 4, 4, 4] and threads.count() == 4
+
+
+def share(seconds: float) -> int:
+    from kbench.engine.runtime import threads
+
+    with worker.evaluation():
+        time.sleep(seconds)
+        return threads.count()
+
+
+@pytest.mark.slow
+def test_tasks_of_a_worker_share_its_threads(make_cluster: Any) -> None:
+    with make_cluster(1, 4) as client:
+        assert client.submit(share, 0.0, pure=False).result() == 4
+        many = client.gather([client.submit(share, 0.05, pure=False) for _ in range(40)])
+        assert many.count(1) > 30
+
+
+def test_nothing_is_stored_within() -> None:
     w, caught = K.variable(1.0), []
 
     def work() -> None:

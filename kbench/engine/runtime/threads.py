@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import Any
 
 from kbench.engine.core import fork_safety
@@ -42,9 +43,31 @@ asked = 0
 """Threads that `K.set_num_threads` has asked for, which `config` keeps in step; 0 for none."""
 
 
+class _Own(threading.local):
+    most = 0  # threads that calls of this thread of Python may use; 0 for all
+
+
+_own = _Own()
+_shared = False
+"""Whether any thread of Python has had a limit of its own."""
+
+
 def count() -> int:
     """Threads that a parallel call may use now: the setting, which is 1 in a forked child."""
-    return asked or default_threads()
+    found = asked or default_threads()
+    return min(found, _own.most or found) if _shared else found
+
+
+def limit_here(most: int) -> int:
+    """Let calls of this thread use `most` threads, 0 for all; returns what was.
+
+    Where several of them compute at a time, each is faster with its part of the threads than by
+    turns with all: those of a call wait for one another, and so for whoever holds their core.
+    """
+    global _shared
+    _shared = True
+    before, _own.most = _own.most, most
+    return before
 
 
 def free() -> int:
