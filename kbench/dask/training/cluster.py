@@ -12,6 +12,7 @@ from typing import Any
 from kbench.dask.errors import ClusterError
 from kbench.dask.payload import Payload
 from kbench.dask.training import shard
+from kbench.dask.training.polling import awaited
 from kbench.dask.training.program import FIT
 
 POLL_SECONDS = 0.25
@@ -94,7 +95,7 @@ class Cluster:
         if self.weights is None or self.weights_name != weights.name:
             parts[f"{weights.name}-{uuid.uuid4().hex[:6]}"] = weights
         if parts:
-            found = self._watched(self._scattered(parts, addresses[:MAX_SENT_TO]), SEND_SECONDS)
+            found = self._scattered([(parts, address) for address in addresses[:MAX_SENT_TO]])[0]
             for key, value in parts.items():
                 if value is weights:
                     self.weights, self.weights_name = found[key], weights.name
@@ -105,40 +106,31 @@ class Cluster:
     def hand_out(self, inputs: dict[str, Any], sizes: dict[str, int]) -> dict[str, Any]:
         """What each worker's task is given: its inputs, or where they are large a future."""
         large = [address for address in inputs if sizes[address] > MAX_INLINE_BYTES]
+        found = self._scattered([([inputs[address]], address) for address in large])
+        futures = [one for (one,) in found]
+        return {**inputs, **dict(zip(large, futures, strict=True))}
+
+    def _scattered(self, parcels: list[tuple[Any, str]]) -> list[Any]:
+        """Futures of data, each sent to the worker with it; all at once."""
 
         async def sent() -> list[Any]:
             return await asyncio.gather(
                 *[
-                    self.client.scatter(
-                        [inputs[address]], workers=[address], hash=False, asynchronous=True
-                    )
-                    for address in large
+                    self.client.scatter(data, workers=[address], hash=False, asynchronous=True)
+                    for data, address in parcels
                 ]
             )
 
-        found = self._watched(sent(), SEND_SECONDS) if large else []
-        futures = [one for (one,) in found]
-        return {**inputs, **dict(zip(large, futures, strict=True))}
+        return list(self._watched(sent(), SEND_SECONDS)) if parcels else []
 
     def _watched(self, asked: Coroutine[Any, Any, Any], limit: float) -> Any:
         """What a coroutine on the client's loop gives; ClusterError as soon as nobody is there."""
-        future = asyncio.run_coroutine_threadsafe(asked, self.client.loop.asyncio_loop)
         end = time.monotonic() + limit
-        try:
-            while True:
-                try:
-                    return future.result(POLL_SECONDS)
-                except TimeoutError:
-                    if future.done() or time.monotonic() > end:
-                        raise
-                    if self.is_gone():
-                        raise self.gone() from None
-        finally:
-            future.cancel()
 
-    async def _scattered(self, parts: dict[str, Any], addresses: list[str]) -> dict[str, Any]:
-        sent = [
-            self.client.scatter(parts, workers=[address], hash=False, asynchronous=True)
-            for address in addresses
-        ]
-        return (await asyncio.gather(*sent))[0]  # type: ignore[no-any-return]
+        def look() -> None:
+            if time.monotonic() > end:
+                raise TimeoutError(f"no answer within {limit:.0f} s")
+            if self.is_gone():
+                raise self.gone()
+
+        return awaited(asked, self.client, POLL_SECONDS, look)

@@ -9,7 +9,6 @@ step gives the same bits each time. Data go through Dask's own connections.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextvars
 import threading
 import time
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from kbench.dask.errors import ClusterError
+from kbench.dask.training.polling import awaited
 from kbench.engine.core import cancel
 from kbench.engine.core.spec import Spec, dense
 from kbench.engine.graph.apply import apply
@@ -155,18 +155,8 @@ def all_mean(x: Tensor) -> Tensor:
 def _exchanged(seat: Seat, place: str, x: np.ndarray) -> np.ndarray:
     """The mean over the team, for which this thread waits; KeyboardInterrupt when it is stopped."""
     worker = seat.worker
-    asked = asyncio.run_coroutine_threadsafe(_ask(worker, seat, place, x), worker.loop.asyncio_loop)
-    while True:
-        try:
-            return asked.result(WAIT_SECONDS)
-        except concurrent.futures.TimeoutError:
-            if asked.done():
-                raise
-            try:
-                cancel.check()
-            except BaseException:
-                asked.cancel()
-                raise
+    found: np.ndarray = awaited(_ask(worker, seat, place, x), worker, WAIT_SECONDS, cancel.check)
+    return found
 
 
 async def _ask(worker: Any, seat: Seat, place: str, x: np.ndarray) -> np.ndarray:

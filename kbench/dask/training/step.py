@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from distributed.comm.addressing import get_address_host
 
 from kbench.dask import activity
 from kbench.dask.errors import ClusterError
@@ -189,7 +190,7 @@ class ClusterStep:
             level.append(self._sent(program, sent, order, own, address, len(futures)))
             futures.append(level[-1])
             self.tracker.worker(
-                address, _host(address), self.cluster.threads.get(address, 1), "working"
+                address, get_address_host(address), self.cluster.threads.get(address, 1), "working"
             )
         small = weights.nbytes * len(level) <= MAX_GATHERED_BYTES
         while len(level) > 1 and not small:
@@ -325,7 +326,3 @@ def _shared_out(shards: list[shard.Shard], workers: int) -> list[list[shard.Shar
     """Neighbouring shards for each worker, so that most sums are made where they are."""
     cuts = [len(shards) * number // workers for number in range(workers + 1)]
     return [shards[start:stop] for start, stop in zip(cuts, cuts[1:], strict=False)]
-
-
-def _host(address: str) -> str:
-    return address.rpartition("://")[2].rpartition(":")[0]
