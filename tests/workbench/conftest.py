@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspector_helpers import Hostile, Loud
+from inspector_helpers import Hostile, Loud, ask
 
 import kbench as K
 from kbench.workbench.inspector.inspector import Inspector
@@ -34,6 +34,15 @@ def names() -> dict[str, Any]:
         "_private": 1,
         "In": [],
     }
+
+
+@pytest.fixture
+def recording(names: dict[str, Any]) -> Iterator[Inspector]:
+    """An inspector that records what runs."""
+    made = Inspector(names)
+    ask(made, "trace", on=True)
+    yield made
+    made.close()
 
 
 @pytest.fixture(autouse=True)

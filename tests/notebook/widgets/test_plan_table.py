@@ -143,7 +143,6 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracker]:
     monkeypatch.setattr(job_verbs, "PUSH_SECONDS", 0.02)
     monkeypatch.setattr(job_verbs, "MAX_PUSH_SECONDS", 0.02)
     monkeypatch.setattr(job_verbs, "MIN_PUSH_SECONDS", 0.005)
-    activity._trackers.clear()
     tracker = activity.track("fit", "mlp", 300)
     for number, seconds in enumerate((3.0, 3.0, 9.0), 1):
         address = f"tcp://10.0.0.{number}:4000"
@@ -151,7 +150,6 @@ def job(monkeypatch: pytest.MonkeyPatch) -> Iterator[Tracker]:
         tracker.add(address, tasks=120, rows=3840, seconds=seconds, received=12 << 20)
     yield tracker
     tracker.end()
-    activity._trackers.clear()
 
 
 def test_workers_are_followed_while_a_job_runs(names: Names, job: Tracker) -> None:

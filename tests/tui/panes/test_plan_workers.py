@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,15 +25,12 @@ MB = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def no_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """None from another test, and pushes without a pause."""
+def quick_pushes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pushes without a pause."""
     monkeypatch.setattr(job_verbs, "PUSH_SECONDS", 0.02)
     monkeypatch.setattr(job_verbs, "MAX_PUSH_SECONDS", 0.02)
     monkeypatch.setattr(job_verbs, "MIN_PUSH_SECONDS", 0.01)
     monkeypatch.setattr(roofline, "known", lambda: None)
-    activity._trackers.clear()
-    yield
-    activity._trackers.clear()
 
 
 def fit(name: str = "mlp", workers: int = 4, total: int | None = 300) -> Tracker:

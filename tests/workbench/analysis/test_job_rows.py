@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,13 +13,6 @@ from kbench.dask import activity
 from kbench.dask.activity import Job, WorkerFigures
 from kbench.workbench.analysis import job_rows, job_text
 from kbench.workbench.analysis.job_news import JobNews
-
-
-@pytest.fixture(autouse=True)
-def no_jobs() -> Iterator[None]:
-    activity._trackers.clear()
-    yield
-    activity._trackers.clear()
 
 
 def worker(number: int, seconds: float = 1.0, rows: int = 100, **more: Any) -> WorkerFigures:

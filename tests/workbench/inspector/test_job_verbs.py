@@ -1,4 +1,4 @@
-"""The inspector on jobs that workers share: what it answers, what it pushes, how much fits."""
+"""The recording on jobs that workers share: what it answers, what it pushes, how much fits."""
 
 from __future__ import annotations
 
@@ -20,21 +20,6 @@ STEP = StepRecord("dot", "blas", 6e-3, 8, 2, (2,), "float32")
 GB = 10**9
 
 
-@pytest.fixture(autouse=True)
-def no_jobs() -> Iterator[None]:
-    activity._trackers.clear()
-    yield
-    activity._trackers.clear()
-
-
-@pytest.fixture
-def inspector(names: dict[str, Any]) -> Iterator[Inspector]:
-    made = Inspector(names)
-    ask(made, "trace", on=True)
-    yield made
-    made.close()
-
-
 def fit(name: str, workers: int, host: str = "") -> Tracker:
     tracker = activity.track("fit", name, 300)
     for number in range(workers):
@@ -47,47 +32,47 @@ def fit(name: str, workers: int, host: str = "") -> Tracker:
     return tracker
 
 
-def test_no_job(inspector: Inspector) -> None:
+def test_no_job(recording: Inspector) -> None:
     none: dict[str, Any] = {"jobs": [], "job": None, "shown": None, "rows": [], "others": None}
-    assert ask(inspector, "jobs") == none
-    assert ask(inspector, "plan")["job"] is None
-    assert "job 3 is not known any more" in refused(inspector, "jobs", job=3)["reason"]
+    assert ask(recording, "jobs") == none
+    assert ask(recording, "plan")["job"] is None
+    assert "job 3 is not known any more" in refused(recording, "jobs", job=3)["reason"]
 
 
-def test_the_job_that_leads_or_one_of_a_number(inspector: Inspector) -> None:
+def test_the_job_that_leads_or_one_of_a_number(recording: Inspector) -> None:
     old = fit("old", 1)
     old.end()
     fit("new", 2)
-    told = ask(inspector, "jobs")
+    told = ask(recording, "jobs")
     assert [(one["name"], one["running"]) for one in told["jobs"]] == [
         ("old", False),
         ("new", True),
     ]
     assert told["shown"]["name"] == "new" and [row["share"] for row in told["rows"]] == [0.5, 0.5]
     assert told["job"]["leads"] and told["job"]["name"] == "new"
-    assert ask(inspector, "plan")["job"]["name"] == "new"
-    other = ask(inspector, "jobs", job=old.number)
+    assert ask(recording, "plan")["job"]["name"] == "new"
+    other = ask(recording, "jobs", job=old.number)
     assert other["shown"]["name"] == "old" and other["job"]["name"] == "new"
-    assert len(ask(inspector, "jobs", most=1)["rows"]) == 1
+    assert len(ask(recording, "jobs", most=1)["rows"]) == 1
 
 
-def test_a_job_leads_until_a_later_cell_records_a_run(inspector: Inspector) -> None:
+def test_a_job_leads_until_a_later_cell_records_a_run(recording: Inspector) -> None:
     def leads() -> bool:
-        return bool(ask(inspector, "plan")["job"]["leads"])
+        return bool(ask(recording, "plan")["job"]["leads"])
 
     def run() -> None:
         profile.publish(RunRecord("step", 0.01, 8, [STEP]))
 
     run()
-    inspector.cell_started()
+    recording.cell_started()
     tracker = fit("mlp", 2)
     run()
     assert leads()
     tracker.end()
     run()  # within the cell of the job, as its validation
     assert leads()
-    inspector.cell_ended()
-    inspector.cell_started()
+    recording.cell_ended()
+    recording.cell_started()
     assert leads()
     run()
     assert not leads()
@@ -99,13 +84,13 @@ def test_a_job_leads_until_a_later_cell_records_a_run(inspector: Inspector) -> N
 @pytest.mark.parametrize("host", ["", "ip-10-0-12-123.eu-central-1.compute.internal", "h" * 300])
 @pytest.mark.parametrize("count", [1, 256, 300, 2_000])
 def test_256_workers_fit_a_message_and_the_rest_is_summed_up(
-    inspector: Inspector, host: str, count: int
+    recording: Inspector, host: str, count: int
 ) -> None:
     for number in range(activity.MAX_JOBS - 1):
         activity.track("map", f"{number} {'n' * 300}").end()
     tracker = fit("m" * 300, count, host)
     tracker.say("one machine would be faster. " * 40)
-    told = ask(inspector, "jobs")  # which looks at the size of the message
+    told = ask(recording, "jobs")  # which looks at the size of the message
     kept = min(count, 256)
     assert len(told["rows"]) == kept or (len(host) == 300 and len(told["rows"]) >= 224)
     assert "truncated" not in told
@@ -120,7 +105,7 @@ def test_256_workers_fit_a_message_and_the_rest_is_summed_up(
 def pushed(
     names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[dict[str, Any]]]:
-    """What an inspector tells unasked, without long pauses."""
+    """What a recording tells unasked, without long pauses."""
     monkeypatch.setattr(job_verbs, "PUSH_SECONDS", 0.02)
     monkeypatch.setattr(job_verbs, "MAX_PUSH_SECONDS", 0.02)
     monkeypatch.setattr(job_verbs, "MIN_PUSH_SECONDS", 0.005)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,6 @@ from kbench.workbench.inspector import recorder
 from kbench.workbench.inspector.inspector import Inspector
 
 LIMITS = roofline.Limits(20.0, 100.0, 50.0, 2)
-
-
-@pytest.fixture
-def recording(names: dict[str, Any]) -> Iterator[Inspector]:
-    made = Inspector(names)
-    ask(made, "trace", on=True)
-    yield made
-    made.close()
 
 
 def publish(name: str, seconds: float = 0.5, **step: Any) -> None:
