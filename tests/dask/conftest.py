@@ -20,6 +20,7 @@ CONFIGURATION = {
     "distributed.worker.memory.terminate": False,
     "distributed.worker.memory.pause": False,
     "distributed.comm.timeouts.connect": WAIT_SECONDS,
+    "distributed.deploy.lost-worker-timeout": WAIT_SECONDS,
     "distributed.admin.large-graph-warning-threshold": "1GB",
 }
 
