@@ -13,7 +13,7 @@ from keras_loaded import OWN_WARNINGS, load
 
 from kbench import backend as K
 from kbench.dask.errors import ClusterError
-from kbench.dask.training import collective, parts, program, shard, step
+from kbench.dask.training import collective, parts, pieces, program, shard, step
 from kbench.dask.training.break_even import BreakEven
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.execute.function import Function
@@ -70,6 +70,38 @@ def test_workers_get_neighbouring_shards() -> None:
     shared = step._shared_out(shards, 3)
     assert [[one.number for one in own] for own in shared] == [[0], [1, 2], [3, 4]]
     assert step._shared_out(shards[:1], 2) == [[], shards[:1]]
+
+
+# ------------------------------------------------------------------ rows in pieces
+
+
+@pytest.mark.parametrize("sizes", [[12], [5, 7], [1, 0, 4, 0, 7], [1] * 12])
+@pytest.mark.parametrize(
+    "rows", [range(12), range(4, 9), range(0), [3, 0, 11, 3, 7], [11, 10, 9], [5]]
+)
+def test_pieces_come_together_as_the_rows_that_were_asked_for(
+    sizes: list[int], rows: Sequence[int]
+) -> None:
+    array = np.arange(24).reshape(12, 2)
+    firsts = np.cumsum([0, *sizes])
+    found = pieces.cut(np.asarray(rows, np.int64), firsts)
+    taken = []
+    for piece in found:
+        own = array[firsts[piece.chunk] : firsts[piece.chunk + 1]]
+        taken.append(pieces.take(own, piece.rows, pieces.Chunk("x", piece.chunk, own.shape)))
+    if len(rows):
+        joined = pieces.joined(taken, [piece.places for piece in found])
+        assert np.array_equal(joined, array[list(rows)])
+    assert len({piece.chunk for piece in found}) == len(found)
+    if isinstance(rows, range):
+        assert all(isinstance(piece.rows, slice) for piece in found)
+
+
+def test_a_chunk_that_is_not_what_was_promised_is_refused() -> None:
+    chunk = pieces.Chunk("x", 3, (8, 2))
+    for array in (np.zeros((7, 2)), np.ma.ones((8, 2)), 3):
+        with pytest.raises(ClusterError, match=r"chunk 3 of x is .* shape \[8, 2\]"):
+            pieces.take(array, slice(0, 2), chunk)
 
 
 # ------------------------------------------------------------------ a program, by shards

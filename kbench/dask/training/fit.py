@@ -17,6 +17,7 @@ from typing import Any
 
 from kbench.dask import activity, worker
 from kbench.dask.errors import ClusterError
+from kbench.dask.training.data import Data
 from kbench.dask.training.program import FIT, build
 from kbench.dask.training.step import ClusterStep
 from kbench.engine.core.errors import ArgumentError, shown
@@ -62,14 +63,15 @@ def fit(
     """
     found = _client(client)
     _check(model, batch_norm, checkpoint_steps)
+    data = Data.given(model, x, y, arguments)
     worker.prepare(found)
     program, store = build(model, uuid.uuid4().hex[:12], batch_norm == "synchronized")
     tracker = activity.track("fit", str(getattr(model, "name", "model")), _steps(x, arguments))
     try:
         step = ClusterStep(model, program, store, found, _shards(found, shards), tracker)
         keeper = _Keeper(model, step, checkpoint, checkpoint_steps)
-        with _instead(model, keeper.train, step.test), keeper.telling():
-            result = model.fit(x, y, **arguments)
+        with _instead(model, keeper.train, step.test), keeper.telling(), data.held(found) as given:
+            result = model.fit(**given)
         told = step.break_even.sentence()
         tracker.say(told)
     finally:
@@ -93,7 +95,8 @@ def _steps(x: Any, arguments: dict[str, Any]) -> int | None:
     """How many steps there will be, if that can be told beforehand."""
     epochs = arguments.get("epochs", 1)
     steps = arguments.get("steps_per_epoch")
-    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    several = list(x.values()) if isinstance(x, dict) else x
+    first = several[0] if isinstance(several, (list, tuple)) and several else several
     if steps is None and isinstance(getattr(first, "shape", None), tuple) and first.shape:
         held_back = arguments.get("validation_split", 0.0)
         rows = int(first.shape[0] * (1 - held_back))
