@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from keras_loaded import OWN_WARNINGS, load
 
 from kbench import backend as K
 from kbench.dask.errors import ClusterError
-from kbench.dask.training import collective, parts, pieces, program, shard, step
+from kbench.dask.training import array_rows, collective, parts, pieces, program, shard, step
 from kbench.dask.training.break_even import BreakEven
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.execute.function import Function
@@ -95,6 +96,20 @@ def test_pieces_come_together_as_the_rows_that_were_asked_for(
     assert len({piece.chunk for piece in found}) == len(found)
     if isinstance(rows, range):
         assert all(isinstance(piece.rows, slice) for piece in found)
+
+
+@pytest.mark.parametrize("key", [slice(2, None, 3), slice(None, None, -1), [3, 0, -1, 3], []])
+def test_rows_are_picked_as_numpy_picks_them(key: Any) -> None:
+    array = np.arange(12)
+    held = array_rows.HeldArray("x", None, da.zeros((12, 2), chunks=5), np.array([0, 5, 10, 12]))
+    rows = array_rows.ArrayRows.whole(held)[2:]
+    assert np.array_equal(np.asarray(rows[key].rows), array[2:][key])
+    assert np.array_equal(np.asarray(rows[::2][1:][key].rows), array[2::2][1:][key])
+    assert rows[key].shape == (len(array[2:][key]), 2)
+    with pytest.raises(IndexError, match="out of range for 10 rows"):
+        rows[[10]]
+    with pytest.raises(ArgumentError, match="taken by a slice or a list"):
+        rows[3]  # type: ignore[index]
 
 
 def test_a_chunk_that_is_not_what_was_promised_is_refused() -> None:

@@ -99,7 +99,7 @@ class ArrayRows:
                 f"numbers, got {shown(key)}; np.asarray fetches them",
                 function=FIT,
             )
-        return self._of(np.asarray(self.rows, np.int64)[numbers.astype(np.int64)])
+        return self._of(_picked(self.rows, numbers.astype(np.int64)))
 
     def _of(self, rows: range | np.ndarray) -> ArrayRows:
         found = object.__new__(ArrayRows)
@@ -109,7 +109,7 @@ class ArrayRows:
 
     def taken(self) -> tuple[list[Any], list[pieces.Places]]:
         """Tasks of Dask that give the rows in pieces, and where these are to stand."""
-        return self.held.taken(np.asarray(self.rows, np.int64))
+        return self.held.taken(_picked(self.rows, np.arange(len(self.rows))))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Fetch the rows from the workers."""
@@ -119,3 +119,13 @@ class ArrayRows:
         client = self.held.client
         rows = pieces.joined(client.gather(client.compute(tasks)), places)
         return rows if dtype is None else rows.astype(dtype, copy=False)
+
+
+def _picked(rows: range | np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The rows at some places, as int64; a range is not written out for it."""
+    if not isinstance(rows, range):
+        return np.asarray(rows[places], np.int64)
+    if places.size and not -len(rows) <= places.min() <= places.max() < len(rows):
+        raise IndexError(f"a row is out of range for {len(rows)} rows")
+    found = np.where(places < 0, places + len(rows), places)
+    return np.asarray(rows.start + rows.step * found, np.int64)

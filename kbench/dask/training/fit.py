@@ -45,19 +45,26 @@ def fit(
     is trained in place; docs/scale.md tells of faults and interrupts.
 
     Arguments:
-        x, y: arrays, lists of them, a generator or a `keras.utils.Sequence`, as of `model.fit`.
+        x, y: arrays, lists or dicts of them, a generator or a `keras.utils.Sequence`, as of
+            `model.fit`. Each array, that of weights and validation too, may be one of Dask, [rows,
+            ...] in chunks of known sizes: these stay on the workers, and so do its rows.
         client: a `distributed.Client`; None for the one that was made last.
         shards: parts of each batch along axis 0; None for as many as there are workers.
         batch_norm: "synchronized" normalizes by the moments of the whole batch, as one machine
             does; "local" by those of each shard: faster, and another result.
         checkpoint: a file that gets the model every `checkpoint_steps` steps, and when the
             cluster is lost; None for none.
-        **arguments: all others of `model.fit`; `batch_size` is that of the whole batch.
+        **arguments: all others of `model.fit`; `batch_size` is that of the whole batch. `shuffle`
+            is Keras', for arrays of Dask as well: True permutes all rows, so that each step takes
+            some from nearly all chunks, which costs a task for each; "batch" permutes batches.
     Returns:
         The `keras.callbacks.History`.
     Raises:
+        ShapeError: arrays of Dask with chunks of unknown sizes, or other counts of rows.
+        DtypeError: one that has no numbers.
         ArgumentError: the model cannot be trained by shards: it is not compiled, is stateful, has a
-            loss that is a sum, a metric that does not add up, or rows that depend on one another.
+            loss that is a sum, a metric that does not add up, or rows that depend on one another;
+            or arrays of Dask come from a generator, or with `steps_per_epoch`.
         ClusterError: no cluster, or one that is lost; the model has the weights of its last step.
         EngineError: no Dask, or a worker with another kbench, NumPy or Python.
     """
