@@ -109,14 +109,20 @@ def given(function: str, inputs: Sequence[Tensor], values: Sequence[Any]) -> Giv
     return found
 
 
-def _constant(function: str, node: Tensor, value: object) -> np.ndarray:
-    if type(value).__module__.partition(".")[0] in ("dask", "xarray"):
+def refuse_others(function: str, value: object) -> None:
+    """ArgumentError for what is lazy, and no array of Dask."""
+    family = type(value).__module__.partition(".")[0]
+    if family in ("dask", "dask_expr", "xarray") and not is_array(value):
         raise ArgumentError(
             f"takes arrays of Dask, got {shown(value)}",
             function=function,
             operands=(),
             suggestion="its .data, or .to_dask_array(lengths=True)",
         )
+
+
+def _constant(function: str, node: Tensor, value: object) -> np.ndarray:
+    refuse_others(function, value)
     try:
         return fed_array(node, value)
     except KbenchError as error:

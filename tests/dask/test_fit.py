@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import signal
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import dask
+import dask.array as da
 import distributed
 import numpy as np
 import pytest
@@ -21,9 +23,10 @@ import kbench
 from kbench import backend as K
 from kbench.dask import activity
 from kbench.dask.errors import ClusterError
-from kbench.dask.training import shard
+from kbench.dask.training import array_rows, shard
+from kbench.dask.training.data import Data, class_weights
 from kbench.dask.worker import is_idle
-from kbench.engine.core.errors import ArgumentError, EngineError
+from kbench.engine.core.errors import ArgumentError, DtypeError, EngineError, ShapeError
 
 keras = load()
 pytestmark = OWN_WARNINGS
@@ -233,6 +236,222 @@ def test_a_cluster_within_the_process(in_process: Any) -> None:
     np.testing.assert_allclose(found, losses, rtol=1e-5)
 
 
+# ------------------------------------------------------------------ arrays of Dask
+
+
+@pytest.fixture
+def fetched(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows came to this process, each time that some did."""
+    found: list[int] = []
+    fetch = array_rows.ArrayRows.__array__
+
+    def noted(rows: Any, *arguments: Any, **others: Any) -> np.ndarray:
+        found.append(len(rows))
+        return fetch(rows, *arguments, **others)
+
+    monkeypatch.setattr(array_rows.ArrayRows, "__array__", noted)
+    return found
+
+
+def _same(first: tuple[Any, Any, list[float]], second: tuple[Any, Any, list[float]]) -> None:
+    """See to it that two trainings have the same bits."""
+    assert first[2] == second[2]
+    assert first[1].history == second[1].history
+    for one, other in zip(first[0].get_weights(), second[0].get_weights(), strict=True):
+        assert np.array_equal(one, other)
+
+
+def _wait_for_no_data(client: Any) -> None:
+    """Wait until the cluster holds nothing of this client's."""
+    end = time.monotonic() + 30
+    while left := client.run_on_scheduler(lambda dask_scheduler: list(dask_scheduler.tasks)):
+        assert time.monotonic() < end, left
+        gc.collect()
+        time.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "shuffle"), [("mlp", False), ("mlp", True), ("mlp", "batch"), ("cnn", True)]
+)
+def test_dask_arrays_give_the_bits_of_numpy_arrays(
+    name: str, shuffle: Any, client: Any, fetched: list[int]
+) -> None:
+    """Other chunks for each array, also along axes that no row may be cut along."""
+    make, shape = MODELS[name]
+    x, y = _data(shape)
+    many = np.linspace(0.5, 1.5, 90)
+    arguments = {
+        "batch_size": 32,
+        "epochs": 2,
+        "shuffle": shuffle,
+        "class_weight": {0: 2.0, 1: 1.0, 2: 1.0, 3: 0.5, 4: 1.0},
+    }
+    lazy = {
+        "x": da.from_array(x, chunks=(13, *[7] * len(shape))),
+        "y": da.from_array(y, chunks=((40, 0, 50), (2, 3))),
+        "sample_weight": da.from_array(many, chunks=31),
+    }
+    eager = {"x": x, "y": y, "sample_weight": many}
+    found = []
+    weights = make().get_weights()
+    for given in (eager, lazy):
+        np.random.seed(1)
+        split = _trained(
+            make, kbench.dask.fit, weights, client=client, validation_split=0.2, **given,
+            **arguments,
+        )  # fmt: skip
+        parts = {key: value[:70] for key, value in given.items()}
+        rest = tuple(value[70:] for value in given.values())
+        apart = _trained(
+            make, kbench.dask.fit, weights, client=client, validation_data=rest, **parts,
+            **arguments,
+        )  # fmt: skip
+        found.append((split, apart))
+    np.random.seed(1)
+    alone = _trained(make, _alone, weights, validation_split=0.2, **eager, **arguments)
+    for first, second in zip(*found, strict=True):
+        _same(first, second)
+    np.testing.assert_allclose(found[1][0][2], alone[2], rtol=1e-5)
+    assert set(fetched) == {32}  # the first batch, whose loss is compared
+    assert len(fetched) == 2 * 3  # x, y and weights
+    held = found[1][0][1].validation_data[0]
+    with pytest.raises(ArgumentError, match=r"x was a dask array; its rows can be had while fit"):
+        np.asarray(held)
+    _wait_for_no_data(client)
+
+
+@pytest.mark.slow
+def test_dask_arrays_for_several_inputs_and_outputs(client: Any) -> None:
+    """Lists and dicts, mixed with NumPy arrays; columns; labels that are numbers."""
+
+    def make() -> Any:
+        layers = keras.layers
+        first, second = layers.Input((20,), name="first"), layers.Input((1,), name="second")
+        both = layers.concatenate([first, second])
+        outputs = [
+            layers.Dense(5, activation="softmax", name="class")(both),
+            layers.Dense(1, name="size")(both),
+        ]
+        model = keras.models.Model([first, second], outputs)
+        model.compile("sgd", ["sparse_categorical_crossentropy", "mse"])
+        return model
+
+    x, y = _data((20,))
+    labels, size = np.argmax(y, axis=1), x[:, 0] * 2
+    weights = make().get_weights()
+    arguments = {"batch_size": 30, "epochs": 2, "shuffle": False, "client": client}
+    table = {number: 1 + number for number in range(5)}
+    eager = _trained(
+        make, kbench.dask.fit, weights, x=[x, x[:, 1]], y=[labels, size],
+        class_weight={"class": table}, **arguments,
+    )  # fmt: skip
+    rows, column = da.from_array(x, chunks=17), da.from_array(x[:, 1], chunks=50)
+    for given in (
+        {"x": [rows, column], "y": [da.from_array(labels, chunks=9), size]},
+        {
+            "x": {"second": column, "first": x},
+            "y": {"size": da.from_array(size, chunks=90), "class": labels},
+        },
+    ):
+        lazy = _trained(
+            make, kbench.dask.fit, weights, class_weight={"class": table}, **given, **arguments
+        )
+        _same(eager, lazy)
+
+
+@pytest.mark.slow
+def test_validation_by_dask_arrays_beside_a_sequence(client: Any) -> None:
+    make, shape = MODELS["mlp"]
+    x, y = _data(shape)
+
+    class Batches(keras.utils.Sequence):  # type: ignore[misc, name-defined]
+        def __init__(self, x: Any, y: Any) -> None:
+            self.x, self.y = x, y
+
+        def __len__(self) -> int:
+            return 2
+
+        def __getitem__(self, place: int) -> tuple[Any, Any]:
+            return self.x[place * 30 : place * 30 + 30], self.y[place * 30 : place * 30 + 30]
+
+    weights = make().get_weights()
+    arguments = {"x": Batches(x, y), "shuffle": False, "client": client}
+    lazy = da.from_array(x[60:], chunks=11), da.from_array(y[60:], chunks=11)
+    _same(
+        _trained(make, kbench.dask.fit, weights, validation_data=(x[60:], y[60:]), **arguments),
+        _trained(make, kbench.dask.fit, weights, validation_data=lazy, **arguments),
+    )
+    some = Batches(da.from_array(x, chunks=30), y)
+    with pytest.raises(ArgumentError, match=r"gave float64\[30, 20\], an array of Dask"):
+        kbench.dask.fit(make(), some, client=client, verbose=0)
+
+
+X = da.zeros((8, 20), chunks=(3, 20))
+Y = da.zeros((8, 5), chunks=(8, 5))
+UNKNOWN = X[X[:, 0] > 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "words"),
+    [
+        (ShapeError, {"x": UNKNOWN}, r"x has chunks of unknown sizes.*\n.*float64\[\?, 20\]"),
+        (ShapeError, {"x": UNKNOWN}, r"x\.compute_chunk_sizes\(\), before fit"),
+        (ShapeError, {"y": Y[:7]}, "must have as many rows: x has 8, y has 7"),
+        (ShapeError, {"x": [X, np.zeros((9, 2))]}, r"x\[0\] has 8, x\[1\] has 9, y has 8"),
+        (ShapeError, {"validation_data": (X, Y[:7])}, "validation y has 7"),
+        (ShapeError, {"sample_weight": X.sum()}, "sample_weight must have an axis of rows"),
+        (DtypeError, {"x": X.astype("U3")}, "x must be an array of numbers"),
+        (ArgumentError, {"x": dask.delayed(3)}, "takes arrays of Dask"),
+        (ArgumentError, {"steps_per_epoch": 2}, "steps_per_epoch=2 would give all rows"),
+        (ArgumentError, {"x": X.map_blocks(np.ma.array, meta=np.ma.ones((0, 0)))}, "MaskedArray"),
+    ],
+)  # fmt: skip
+def test_dask_arrays_that_are_refused(kind: Any, given: dict[str, Any], words: str) -> None:
+    given = {"x": X, "y": Y, **given}
+    with pytest.raises(kind, match=f"(?s)kbench.dask.fit: .*{words}"):
+        Data.given(None, given.pop("x"), given.pop("y"), given)
+
+
+def test_a_class_without_a_weight_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="has none for 2"):
+        class_weights(np.eye(3), {0: 1, 1: 3}, np.dtype(float))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_a_lost_worker_that_held_chunks_changes_nothing(make_cluster: Any) -> None:
+    """Its chunks are computed again: each row follows from its number."""
+    make, shape = MODELS["cnn"]
+    weights = make().get_weights()
+    x = da.random.default_rng(5).normal(size=(90, *shape), chunks=(9, -1, -1, -1))
+    y = da.from_array(_data(shape)[1], chunks=20)
+    arguments = {"batch_size": 30, "shuffle": True, "epochs": 4}
+    killed: list[int] = []
+
+    class Killer(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        """Kills a worker in the last step of an epoch: first the one, then the other."""
+
+        def on_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if len(killed) < 2 and batch == 2:
+                client.wait_for_workers(2, timeout=120)
+                killed.append(_processes(client)[len(killed) % 2])
+                threading.Timer(0.01 * len(killed), _kill, [killed[-1]]).start()
+
+    with make_cluster(workers=2) as client:
+        np.random.seed(1)
+        eager = _trained(
+            make, kbench.dask.fit, weights, x=x.compute(), y=y.compute(), client=client, **arguments
+        )
+        np.random.seed(1)
+        lazy = _trained(
+            make, kbench.dask.fit, weights, x=x, y=y, client=client, callbacks=[Killer()],
+            **arguments,
+        )  # fmt: skip
+    assert len(killed) == 2
+    _same(eager, lazy)
+
+
 # ------------------------------------------------------------------ what is refused
 
 
@@ -420,12 +639,17 @@ def _slow_model() -> Any:
 
 @pytest.mark.slow
 @pytest.mark.timeout(280)
-def test_an_interrupt_leaves_workers_idle_and_no_half_step(client: Any) -> None:
+@pytest.mark.parametrize(("chunks", "times"), [(None, 20), (10, 8)])
+def test_an_interrupt_leaves_workers_idle_and_no_half_step(
+    chunks: int | None, times: int, client: Any
+) -> None:
     model = _slow_model()
     x, y = _data((32, 32, 8), 64)
     numbers = np.random.default_rng(2)
     kbench.dask.fit(model, x, y, batch_size=32, epochs=2, client=client, verbose=0)
-    for _ in range(20):
+    if chunks is not None:
+        x, y = da.from_array(x, chunks=(chunks, 7, -1, 3)), da.from_array(y, chunks=chunks)
+    for _ in range(times):
         steps: list[list[np.ndarray]] = [model.get_weights()]
 
         class Keeper(keras.callbacks.Callback):  # type: ignore[misc, name-defined]

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from keras_loaded import OWN_WARNINGS, load
 
 from kbench import backend as K
 from kbench.dask.errors import ClusterError
-from kbench.dask.training import collective, parts, program, shard, step
+from kbench.dask.training import array_rows, collective, parts, pieces, program, shard, step
 from kbench.dask.training.break_even import BreakEven
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.execute.function import Function
@@ -70,6 +71,52 @@ def test_workers_get_neighbouring_shards() -> None:
     shared = step._shared_out(shards, 3)
     assert [[one.number for one in own] for own in shared] == [[0], [1, 2], [3, 4]]
     assert step._shared_out(shards[:1], 2) == [[], shards[:1]]
+
+
+# ------------------------------------------------------------------ rows in pieces
+
+
+@pytest.mark.parametrize("sizes", [[12], [5, 7], [1, 0, 4, 0, 7], [1] * 12])
+@pytest.mark.parametrize(
+    "rows", [range(12), range(4, 9), range(0), [3, 0, 11, 3, 7], [11, 10, 9], [5]]
+)
+def test_pieces_come_together_as_the_rows_that_were_asked_for(
+    sizes: list[int], rows: Sequence[int]
+) -> None:
+    array = np.arange(24).reshape(12, 2)
+    firsts = np.cumsum([0, *sizes])
+    found = pieces.cut(np.asarray(rows, np.int64), firsts)
+    taken = []
+    for piece in found:
+        own = array[firsts[piece.chunk] : firsts[piece.chunk + 1]]
+        taken.append(pieces.take(own, piece.rows, pieces.Chunk("x", piece.chunk, own.shape)))
+    if len(rows):
+        joined = pieces.joined(taken, [piece.places for piece in found])
+        assert np.array_equal(joined, array[list(rows)])
+    assert len({piece.chunk for piece in found}) == len(found)
+    if isinstance(rows, range):
+        assert all(isinstance(piece.rows, slice) for piece in found)
+
+
+@pytest.mark.parametrize("key", [slice(2, None, 3), slice(None, None, -1), [3, 0, -1, 3], []])
+def test_rows_are_picked_as_numpy_picks_them(key: Any) -> None:
+    array = np.arange(12)
+    held = array_rows.HeldArray("x", None, da.zeros((12, 2), chunks=5), np.array([0, 5, 10, 12]))
+    rows = array_rows.ArrayRows.whole(held)[2:]
+    assert np.array_equal(np.asarray(rows[key].rows), array[2:][key])
+    assert np.array_equal(np.asarray(rows[::2][1:][key].rows), array[2::2][1:][key])
+    assert rows[key].shape == (len(array[2:][key]), 2)
+    with pytest.raises(IndexError, match="out of range for 10 rows"):
+        rows[[10]]
+    with pytest.raises(ArgumentError, match="taken by a slice or a list"):
+        rows[3]  # type: ignore[index]
+
+
+def test_a_chunk_that_is_not_what_was_promised_is_refused() -> None:
+    chunk = pieces.Chunk("x", 3, (8, 2))
+    for array in (np.zeros((7, 2)), np.ma.ones((8, 2)), 3):
+        with pytest.raises(ClusterError, match=r"chunk 3 of x is .* shape \[8, 2\]"):
+            pieces.take(array, slice(0, 2), chunk)
 
 
 # ------------------------------------------------------------------ a program, by shards

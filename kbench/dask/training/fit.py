@@ -17,6 +17,7 @@ from typing import Any
 
 from kbench.dask import activity, worker
 from kbench.dask.errors import ClusterError
+from kbench.dask.training.data import Data
 from kbench.dask.training.program import FIT, build
 from kbench.dask.training.step import ClusterStep
 from kbench.engine.core.errors import ArgumentError, shown
@@ -44,32 +45,40 @@ def fit(
     is trained in place; docs/scale.md tells of faults and interrupts.
 
     Arguments:
-        x, y: arrays, lists of them, a generator or a `keras.utils.Sequence`, as of `model.fit`.
+        x, y: arrays, lists or dicts of them, a generator or a `keras.utils.Sequence`, as of
+            `model.fit`. Each array, that of weights and validation too, may be one of Dask, [rows,
+            ...] in chunks of known sizes: these stay on the workers, and so do its rows.
         client: a `distributed.Client`; None for the one that was made last.
         shards: parts of each batch along axis 0; None for as many as there are workers.
         batch_norm: "synchronized" normalizes by the moments of the whole batch, as one machine
             does; "local" by those of each shard: faster, and another result.
         checkpoint: a file that gets the model every `checkpoint_steps` steps, and when the
             cluster is lost; None for none.
-        **arguments: all others of `model.fit`; `batch_size` is that of the whole batch.
+        **arguments: all others of `model.fit`; `batch_size` is that of the whole batch. `shuffle`
+            is Keras', for arrays of Dask as well: True permutes all rows, so that each step takes
+            some from nearly all chunks, which costs a task for each; "batch" permutes batches.
     Returns:
         The `keras.callbacks.History`.
     Raises:
+        ShapeError: arrays of Dask with chunks of unknown sizes, or other counts of rows.
+        DtypeError: one that has no numbers.
         ArgumentError: the model cannot be trained by shards: it is not compiled, is stateful, has a
-            loss that is a sum, a metric that does not add up, or rows that depend on one another.
+            loss that is a sum, a metric that does not add up, or rows that depend on one another;
+            or arrays of Dask come from a generator, or with `steps_per_epoch`.
         ClusterError: no cluster, or one that is lost; the model has the weights of its last step.
         EngineError: no Dask, or a worker with another kbench, NumPy or Python.
     """
     found = _client(client)
     _check(model, batch_norm, checkpoint_steps)
+    data = Data.given(model, x, y, arguments)
     worker.prepare(found)
     program, store = build(model, uuid.uuid4().hex[:12], batch_norm == "synchronized")
     tracker = activity.track("fit", str(getattr(model, "name", "model")), _steps(x, arguments))
     try:
         step = ClusterStep(model, program, store, found, _shards(found, shards), tracker)
         keeper = _Keeper(model, step, checkpoint, checkpoint_steps)
-        with _instead(model, keeper.train, step.test), keeper.telling():
-            result = model.fit(x, y, **arguments)
+        with _instead(model, keeper.train, step.test), keeper.telling(), data.held(found) as given:
+            result = model.fit(**given)
         told = step.break_even.sentence()
         tracker.say(told)
     finally:
@@ -93,7 +102,8 @@ def _steps(x: Any, arguments: dict[str, Any]) -> int | None:
     """How many steps there will be, if that can be told beforehand."""
     epochs = arguments.get("epochs", 1)
     steps = arguments.get("steps_per_epoch")
-    first = x[0] if isinstance(x, (list, tuple)) and x else x
+    several = list(x.values()) if isinstance(x, dict) else x
+    first = several[0] if isinstance(several, (list, tuple)) and several else several
     if steps is None and isinstance(getattr(first, "shape", None), tuple) and first.shape:
         held_back = arguments.get("validation_split", 0.0)
         rows = int(first.shape[0] * (1 - held_back))

@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from kbench.dask.errors import ClusterError
 from kbench.dask.payload import Payload
-from kbench.dask.training import collective, parts
+from kbench.dask.training import collective, parts, pieces
 from kbench.dask.training.collective import Seat, Team
 from kbench.dask.training.program import Program
 from kbench.dask.worker import current_task, evaluation
@@ -37,7 +37,7 @@ class Shard:
 
     number: int
     rows: int
-    arrays: tuple[Any, ...]  # for the program's inputs, but the share
+    arrays: tuple[Any, ...]  # for the program's inputs, but the share; `Taken` until they are here
 
     @property
     def nbytes(self) -> int:
@@ -127,11 +127,23 @@ def _program(payload: Payload, address: str) -> _Ready:
 
 
 def run_shards(
-    payload: Payload, weights: Weights, order: Order, shards: Sequence[Shard], address: str = ""
+    payload: Payload,
+    weights: Weights,
+    order: Order,
+    shards: Sequence[Shard],
+    address: str = "",
+    taken: Sequence[Sequence[np.ndarray]] = (),
+    places: Sequence[Sequence[pieces.Places]] = (),
 ) -> parts.Part:
-    """The sums of some shards; a task of Dask."""
+    """The sums of some shards; a task of Dask.
+
+    `taken` has the pieces of each array that comes in pieces, and `places` where they stand.
+    """
     task = current_task()
     begin = time.monotonic()
+    if taken:
+        arrays = [pieces.joined(*one) for one in zip(taken, places, strict=True)]
+        shards = [replace(one, arrays=pieces.filled(one.arrays, arrays)) for one in shards]
     ready = _program(payload, address)
     received = ready.set_weights(weights)
     count = len(order.team.shares)

@@ -8,22 +8,26 @@ stops all workers; the model has the weights of before the step, or of after it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from distributed.comm.addressing import get_address_host
 
 from kbench.dask import activity
+from kbench.dask.arrays import is_array
 from kbench.dask.errors import ClusterError
 from kbench.dask.training import collective, shard
+from kbench.dask.training.array_rows import ArrayRows
 from kbench.dask.training.break_even import BreakEven
 from kbench.dask.training.cluster import NOTICE_SECONDS, POLL_SECONDS, Cluster
 from kbench.dask.training.collective import Seat, Team
 from kbench.dask.training.parts import Part, merged
+from kbench.dask.training.pieces import Places, Taken
 from kbench.dask.training.program import FIT, Program, Store, packed, version_of, weights_of
 from kbench.dask.worker import stop_all
 from kbench.engine.core.errors import ArgumentError, KbenchError
@@ -39,6 +43,9 @@ MAX_LOSS_DIFFERENCE = 1e-3
 
 CANCELLED = ("CancelledError", "FutureCancelledError", "FuturesCancelledError")
 """What Dask raises for work whose data went with a worker; it exports not all of them."""
+
+
+_Shard = TypeVar("_Shard")
 
 
 class WorkerLost(Exception):
@@ -92,6 +99,12 @@ class ClusterStep:
         """The arrays of a batch, and how many rows they have."""
         arrays = list(inputs)
         batches = arrays[:-1] if self.program.phase else arrays
+        for array in filter(is_array, batches):
+            raise ArgumentError(
+                f"a generator or Sequence gave {array.dtype}{list(array.shape)}, an array of Dask: "
+                "give dask arrays to fit as x and y, or have the generator compute its batches",
+                function=FIT,
+            )
         counts = sorted({len(array) for array in batches if np.ndim(array)})
         if not batches or len(counts) != 1 or any(not np.ndim(array) for array in batches):
             told = [f"{getattr(a, 'dtype', type(a).__name__)}{list(np.shape(a))}" for a in batches]
@@ -113,6 +126,7 @@ class ClusterStep:
             return
         known = [*arrays[:-1], 0] if self.program.phase else arrays
         found = float(self._summed(known, rows, testing=True)[0])
+        known = [np.asarray(one) if isinstance(one, ArrayRows) else one for one in known]
         with collective.seated(Seat(Team("", (1.0,), ""), 0)):
             whole = float(np.asarray(self.program.test([*known, np.float64(1.0)])[0]))
         limit = MAX_LOSS_DIFFERENCE * max(abs(whole), abs(found), 1e-6)
@@ -175,19 +189,21 @@ class ClusterStep:
         program, sent = self.cluster.send(weights, addresses)
         cuts = _cuts(rows, min(self.shards, rows))
         shares = tuple((stop - start) / rows for start, stop in cuts)
-        shards = [
-            shard.Shard(number, stop - start, tuple(_cut(array, start, stop) for array in arrays))
-            for number, (start, stop) in enumerate(cuts)
-        ]
         order = shard.Order(Team(attempt, shares, addresses[0]), self._place(), testing)
         level = []
-        shared = dict(zip(addresses, _shared_out(shards, len(addresses)), strict=True))
-        shared = {address: own for address, own in shared.items() if own}
+        out = zip(addresses, _shared_out(range(len(cuts)), len(addresses)), strict=True)
+        numbers = {address: own for address, own in out if own}
+        taken, places = self._taken(arrays, cuts, numbers, futures)
+        if self.program.is_joint and futures:
+            # Shards keep the threads of their workers until all have begun: rows go before them.
+            self._wait(futures, addresses)
+        shared = {address: _shards(arrays, cuts, own) for address, own in numbers.items()}
         given = self.cluster.hand_out(
             shared, {address: sum(one.nbytes for one in own) for address, own in shared.items()}
         )
         for address, own in given.items():
-            level.append(self._sent(program, sent, order, own, address, len(futures)))
+            come = taken.get(address, []), places.get(address, [])
+            level.append(self._sent(program, sent, order, own, address, come, len(futures)))
             futures.append(level[-1])
             self.tracker.worker(
                 address, get_address_host(address), self.cluster.threads.get(address, 1), "working"
@@ -202,8 +218,43 @@ class ClusterStep:
             futures.extend(level)
         return level
 
+    def _taken(
+        self,
+        arrays: list[Any],
+        cuts: list[tuple[int, int]],
+        numbers: dict[str, Sequence[int]],
+        futures: list[Any],
+    ) -> tuple[dict[str, list[list[Any]]], dict[str, list[list[Places]]]]:
+        """For each worker futures of its rows of arrays of Dask, in pieces, and their places."""
+        tasks: list[Any] = []
+        ends: dict[str, list[int]] = {}
+        places: dict[str, list[list[Places]]] = {}
+        lazy = [array for array in arrays if isinstance(array, ArrayRows)]
+        for address, own in numbers.items() if lazy else ():
+            ends[address], places[address] = [], []
+            for array in lazy:
+                some, where = array[cuts[own[0]][0] : cuts[own[-1]][1]].taken()
+                ends[address].append(len(some))
+                places[address].append(where)
+                tasks.extend(some)
+        found = self.client.compute(tasks) if tasks else []  # in one message
+        futures.extend(found)
+        each = iter(found)
+        taken = {
+            address: [list(itertools.islice(each, count)) for count in counts]
+            for address, counts in ends.items()
+        }
+        return taken, places
+
     def _sent(
-        self, program: Any, weights: Any, order: shard.Order, own: Any, address: str, number: int
+        self,
+        program: Any,
+        weights: Any,
+        order: shard.Order,
+        own: Any,
+        address: str,
+        come: tuple[list[list[Any]], list[list[Places]]],
+        number: int,
     ) -> Any:
         return self.client.submit(
             shard.run_shards,
@@ -212,6 +263,7 @@ class ClusterStep:
             order,
             own,
             address,
+            *come,
             key=f"{order.team.attempt}-{number}",
             workers=[address],
             allow_other_workers=False,
@@ -230,6 +282,10 @@ class ClusterStep:
     # -------------------------------------------------------------- waiting, and what goes wrong
 
     def _awaited(self, futures: list[Any], addresses: list[str]) -> list[Part]:
+        self._wait(futures, addresses)
+        return self.client.gather(futures)  # type: ignore[no-any-return]
+
+    def _wait(self, futures: list[Any], addresses: list[str]) -> None:
         from distributed import wait
 
         while True:
@@ -241,7 +297,7 @@ class ClusterStep:
                     failed[0].result()
                 self._look_for_lost(addresses)
                 continue
-            return self.client.gather(futures)  # type: ignore[no-any-return]
+            return
 
     def _look_for_lost(self, addresses: list[str]) -> None:
         if self.cluster.is_gone():
@@ -322,7 +378,26 @@ def _cut(array: Any, start: int, stop: int) -> Any:
     return array if np.ndim(array) == 0 else array[start:stop]
 
 
-def _shared_out(shards: list[shard.Shard], workers: int) -> list[list[shard.Shard]]:
+def _shared_out(shards: Sequence[_Shard], workers: int) -> list[Sequence[_Shard]]:
     """Neighbouring shards for each worker, so that most sums are made where they are."""
     cuts = [len(shards) * number // workers for number in range(workers + 1)]
     return [shards[start:stop] for start, stop in zip(cuts, cuts[1:], strict=False)]
+
+
+def _shards(
+    arrays: list[Any], cuts: list[tuple[int, int]], numbers: Sequence[int]
+) -> list[shard.Shard]:
+    """A worker's shards; in place of arrays of Dask, where their rows stand in what it gets."""
+    first = cuts[numbers[0]][0]
+    lazy = [place for place, array in enumerate(arrays) if isinstance(array, ArrayRows)]
+    found = []
+    for number in numbers:
+        start, stop = cuts[number]
+        own = [
+            Taken(lazy.index(place), start - first, stop - first)
+            if place in lazy
+            else _cut(array, start, stop)
+            for place, array in enumerate(arrays)
+        ]
+        found.append(shard.Shard(number, stop - start, tuple(own)))
+    return found
