@@ -86,8 +86,9 @@ class CompilerProcess:
         os.setpriority(os.PRIO_PROCESS, self._process.pid, min(own + behind, 19))
         return True
 
-    def compile(self, name: str, text: str, folder: Path) -> str:
-        """The key under which the source's code now lies in the folder.
+    def compile(self, name: str, text: str, folder: Path, shared_key: str = "") -> str | None:
+        """The key under which the source's code now lies in the folder; None where another process
+        compiles what has this key, or just has.
 
         Raises:
             CompileError: it cannot be compiled.
@@ -100,14 +101,16 @@ class CompilerProcess:
             except (CompileError, EOFError) as error:
                 raise NoCompilerError(str(error)) from error
             self._greeted = True
-        asked = json.dumps({"name": name, "text": text, "folder": str(folder)}) + "\n"
+        request = {"name": name, "text": text, "folder": str(folder), "shared_key": shared_key}
+        asked = json.dumps(request) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(asked.encode())
             self._process.stdin.flush()
         except OSError as error:
             raise EOFError("the compiling process has ended") from error
-        return str(self._answer()["key"])
+        key = self._answer()["key"]
+        return None if key is None else str(key)
 
     def _answer(self) -> dict[str, object]:
         assert self._process.stdout is not None
@@ -159,8 +162,9 @@ class InProcessCompiler:
         """It has as much of the processor as the caller."""
         return True
 
-    def compile(self, name: str, text: str, folder: Path) -> str:
-        """As a `CompilerProcess` does it."""
+    def compile(self, name: str, text: str, folder: Path, shared_key: str = "") -> str | None:
+        """As a `CompilerProcess` does it, but whatever others compile: a lock would stay with the
+        children that are forked meanwhile."""
         try:
             from kbench.engine.jit.compiling import build
         except Exception as error:
