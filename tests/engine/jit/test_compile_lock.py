@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kbench.engine.core import fork_safety
 from kbench.engine.jit import compile_threads, disk_cache, thread_pool
 from kbench.engine.jit import service as jit_service
 from kbench.engine.jit.compile_queue import Job
@@ -311,3 +312,17 @@ def test_two_processes_compile_each_kernel_once(with_driver: Path) -> None:
     assert [row[:2] for row in rows] == [["ready"] * 2] * 2
     assert sum(int(row[2]) for row in rows) == 2
     assert sum(int(row[3]) for row in rows) == 4  # the driver, and the other's
+
+
+def test_no_fork_happens_while_a_compiler_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child would keep a pipe open whose end the parent waits for, as long as it lives."""
+    seen = []
+
+    def look(*_: object, **__: object) -> None:
+        seen.append(threading.get_ident() in fork_safety.unforked._inside)
+        raise OSError("no processes here")
+
+    monkeypatch.setattr(subprocess, "Popen", look)
+    with pytest.raises(OSError, match="no processes here"):
+        compiler_process.CompilerProcess()
+    assert seen == [True] and threading.get_ident() not in fork_safety.unforked._inside

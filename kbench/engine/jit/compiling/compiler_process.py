@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kbench.engine.core import fork_safety
+
 BACKGROUND_NICENESS = 4
 """Added to the process's niceness, so that the user's own work comes first while he does not wait
 for the compiler. With 10 it starves beside other work: a training process of 20 s took 40 to 50."""
@@ -52,13 +54,16 @@ class CompilerProcess:
         if sys.platform == "win32":
             behind = 0 if urgent else subprocess.BELOW_NORMAL_PRIORITY_CLASS
             detached = {"creationflags": subprocess.CREATE_NO_WINDOW | behind}
-        self._process = subprocess.Popen(
-            [python, "-P", "-c", _START, str(os.getpid()), *[path for path in sys.path if path]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            **detached,
-        )
+        command = [python, "-P", "-c", _START, str(os.getpid()), *filter(None, sys.path)]
+        # A child that is forked meanwhile would hold a pipe whose end is waited for here.
+        with fork_safety.unforked:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                **detached,
+            )
         self._greeted = False
         self.urgent = True
         if not urgent:
