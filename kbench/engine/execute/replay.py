@@ -32,6 +32,7 @@ from kbench.engine.execute.steps.library_step import kernel_step
 from kbench.engine.graph.apply import RESULT
 from kbench.engine.jit import fast_call
 from kbench.engine.jit.launch import Launch, LaunchGraph, Prepared
+from kbench.engine.jit.service import service
 from kbench.engine.runtime import config, threads
 from kbench.engine.runtime.pacer import TILE_SECONDS
 from kbench.engine.runtime.workspace import LastingWorkspace, NoRoomError
@@ -96,7 +97,7 @@ class ReplayPolicy:
             self._replay = None
             self._moves.update(moved)
             self._left = self._given_up = min(MAX_RUNS_BETWEEN_CAPTURES, 2 * self._given_up)
-        if self._left > 0 or threads.is_compiling() or not LaunchGraph.is_supported():
+        if self._left > 0 or service.is_compiling() or not LaunchGraph.is_supported():
             self._left -= self._left > 0
             return None
         steady = {

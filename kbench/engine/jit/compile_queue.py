@@ -43,6 +43,7 @@ class Job:
     waiting: int = 0  # callers that do nothing else
     compiler: Compiler | None = None
     restarted: bool = False
+    elsewhere_since: float = 0.0  # when another process was first found to compile it
     done: threading.Event = field(default_factory=threading.Event)
     pacer: Pacer | None = None
 
@@ -69,11 +70,16 @@ class CompileQueue:
     def __init__(self) -> None:
         self.jobs: list[Job] = []
         """Those that wait; always the same list."""
+        self.taken: set[Job] = set()
+        """Those that a thread is busy with."""
+        self.aside: dict[Job, float] = {}
+        """Those that nobody looks at before a time."""
         self._here = threading.local()
         self._missed: dict[frozenset[Job], float] = {}
 
     def put(self, job: Job, first: bool = False) -> None:
         """Let a job wait; as the first of its like if it has been at a compiler before."""
+        self.taken.discard(job)
         self.jobs.insert(0 if first else len(self.jobs), job)
 
     def take(self) -> Job:
@@ -81,7 +87,25 @@ class CompileQueue:
         gains = self._gains()
         job = max(self.jobs, key=lambda job: (job.name == DRIVER, job.waiting > 0, gains[job]))
         self.jobs.remove(job)
+        self.taken.add(job)
         return job
+
+    def set_aside(self, job: Job, seconds: float) -> None:
+        """Look at a job no sooner than after some seconds."""
+        self.taken.discard(job)
+        self.aside[job] = time.monotonic() + seconds
+
+    def recall(self) -> None:
+        """Let those wait again that were set aside for long enough."""
+        now = time.monotonic()
+        for job in [job for job, end in self.aside.items() if now >= end]:
+            del self.aside[job]
+            self.put(job, first=True)
+
+    def clear(self) -> None:
+        """Take no job any more."""
+        self.jobs.clear()
+        self.aside.clear()
 
     def miss(self, job: Job) -> None:
         """This thread has asked for a kernel that is not ready, and goes on with NumPy."""
@@ -111,8 +135,8 @@ class CompileQueue:
     def _gains(self) -> dict[Job, float]:
         """By job the best of what it may save: the time without kernels that are needed together,
         for the length of those of their sources that still wait."""
-        lengths = {job: LEAST_CHARACTERS + len(job.source) for job in self.jobs}
-        gains = dict.fromkeys(self.jobs, 0.0)
+        lengths = {job: LEAST_CHARACTERS + len(job.source) for job in (*self.jobs, *self.aside)}
+        gains = dict.fromkeys(lengths, 0.0)
         for together, seconds in self._missed.copy().items():
             left = lengths.keys() & together
             if not left:

@@ -1,7 +1,8 @@
 """The threads that have missing kernels compiled, and how stored code becomes a kernel.
 
 Each takes the job that is needed most, has it compiled by a process of its own, and loads what that
-has stored. `service` decides what is asked for, and who waits for it.
+has stored. What another process is compiling is set aside, and loaded once it is there. `service`
+decides what is asked for, and who waits for it.
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ THREAD_NAME = "kbench-compile"
 """Name of the threads that have sources compiled."""
 IDLE_SECONDS = 20.0
 """How long a compiler is kept that has nothing to do; it takes 150 MB."""
+LOOK_SECONDS = 0.05
+"""Time between two looks at a kernel that another process compiles; a look takes 0.2 ms."""
+STUCK_SECONDS = 30.0
+"""After which a kernel is compiled here, too: a process that was stopped never ends. The longest
+kernels take 5 s on a core of their own; beside other work they get a fifth of one."""
+AWAITED_STUCK_SECONDS = 10.0
+"""The same where somebody waits, whose own compiler would stand behind nothing."""
 MAX_COMPILERS = 4
 """Compilers at once, on a machine with twice as many cores: each takes 150 MB and a core."""
 
@@ -38,6 +46,7 @@ class CompileThreads:
         self._compilers: list[Compiler] = []
         self._stopping = False
         self._why_stopped = "the process is ending"
+        self._counted = 0
         self._max_compilers = min(MAX_COMPILERS, max(1, (os.cpu_count() or 1) // 2))
         self._is_warming_up = False
         self._compiler_depth = 0
@@ -49,12 +58,16 @@ class CompileThreads:
     # -------------------------------------------------------------- loading
 
     def _load(self, job: Job, images_only: bool = False) -> bool:
-        """Make a job ready from stored code, if there is any."""
+        """Make a job ready from stored code, if there is any; or set it aside while there is
+        nothing to run it with."""
         begun = time.perf_counter()
         job.key = job.key or disk_cache.key_of(job.source)
         found = disk_cache.read(job.name, job.key) or kernel_pack.read(job.source)
         if found is None or (images_only and found[0]["form"] != "image"):
             return False
+        if job.name != DRIVER and self.driver is None:
+            self._set_aside(job)
+            return True
         if found[0]["form"] == "image":
             job.module = loader.load_image(*found)
         else:
@@ -73,6 +86,8 @@ class CompileThreads:
     def _finish(self, job: Job, state: str, reason: str = "") -> None:
         with self._changed:
             job.state, job.reason = state, reason
+            self.queue.taken.discard(job)
+            self._count_compilers()  # first: who sees the job done finds nobody at work for it
             job.done.set()
             self._changed.notify_all()
 
@@ -86,7 +101,13 @@ class CompileThreads:
             thread = threading.Thread(target=self._compile_queued, name=THREAD_NAME, daemon=True)
             self._threads.append(thread)
             thread.start()
-            threads.count_compilers(1)  # from now on, as what asks for a kernel computes meanwhile
+        self._count_compilers()  # by now, as what asks for a kernel computes meanwhile
+
+    def _count_compilers(self) -> None:
+        """Tell how many compilers are at work. The caller holds the lock."""
+        now = min(len(self._threads), len(self.queue.jobs) + len(self.queue.taken))
+        threads.count_compilers(now - self._counted)
+        self._counted = now
 
     def _compile_queued(self) -> None:
         """Have queued jobs compiled until there are none for some time."""
@@ -123,16 +144,22 @@ class CompileThreads:
             self._stop_compiler(own)
 
     def _next(self) -> Job | None:
+        """The job to be done now, once there is one; None when none has come for some time."""
+        queue, end = self.queue, time.monotonic() + IDLE_SECONDS
         with self._changed:
-            threads.count_compilers(-1)  # it waits
-            end = time.monotonic() + IDLE_SECONDS
-            while not self.queue.jobs and not self._stopping and time.monotonic() < end:
-                self._changed.wait(IDLE_SECONDS)
-            if self._stopping or not self.queue.jobs:
-                self._threads.remove(threading.current_thread())
-                return None
-            threads.count_compilers(1)
-            return self.queue.take()
+            while not self._stopping:
+                queue.recall()
+                if queue.jobs:
+                    job = queue.take()
+                    self._count_compilers()
+                    return job
+                left = min(queue.aside.values(), default=end) - time.monotonic()
+                if left <= 0 and not queue.aside:
+                    break
+                self._changed.wait(max(left, 0.0))
+            self._threads.remove(threading.current_thread())
+            self._count_compilers()
+            return None
 
     def _has_priority_for(self, own: Compiler, job: Job) -> bool:
         """Whether a compiler can have the priority that a job needs; then it has it."""
@@ -166,22 +193,40 @@ class CompileThreads:
     def _compile(self, job: Job, own: Compiler) -> None:
         begun = time.perf_counter()
         inside = isinstance(own, compiler_process.InProcessCompiler)
+        folder = disk_cache.folder()
         with self._changed:
             job.compiler = own
             if self._is_awaited(job):  # since it was hired, too
                 own.raise_priority()
         try:
             with self._inside_compiler() if inside else contextlib.nullcontext():
-                job.key = own.compile(job.name, job.source, folder := disk_cache.folder())
+                shared_key = "" if self._is_stuck(job) else job.key
+                key = own.compile(job.name, job.source, folder, shared_key)
         finally:
             job.compiler = None
+        if key is None:
+            job.elsewhere_since = job.elsewhere_since or time.monotonic()
+            self._set_aside(job)
+            return
+        job.key = key
         job.seconds = time.perf_counter() - begun
-        if job.name != DRIVER:
-            self._jobs[DRIVER].done.wait()
         if not self._load(job):
             if folder == disk_cache.folder():
                 raise OSError(f"its code is not in {folder}")
             self._queue_again(job)  # another folder was set meanwhile
+
+    def _is_stuck(self, job: Job) -> bool:
+        """Whether another process has been compiling it for too long."""
+        most = AWAITED_STUCK_SECONDS if self._is_awaited(job) else STUCK_SECONDS
+        return job.elsewhere_since > 0 and time.monotonic() - job.elsewhere_since > most
+
+    def _set_aside(self, job: Job) -> None:
+        with self._changed:
+            if self._stopping:
+                self._fail(job, self._why_stopped)
+            else:
+                self.queue.set_aside(job, LOOK_SECONDS)
+                self._count_compilers()
 
     @contextlib.contextmanager
     def _inside_compiler(self) -> Iterator[None]:
@@ -209,6 +254,7 @@ class CompileThreads:
                 self._fail(job, self._why_stopped)
             else:
                 self.queue.put(job, first=True)
+                self._count_compilers()
 
     def _fail(self, job: Job, reason: str) -> None:
         self._finish(job, "failed", reason)
@@ -217,7 +263,7 @@ class CompileThreads:
 
     def _give_up(self, reason: str) -> None:
         with self._changed:
-            self.queue.jobs.clear()
+            self.queue.clear()
             self._stopping, self._why_stopped = True, reason
             for job in self._jobs.values():
                 if job.state == "pending":
@@ -229,7 +275,7 @@ class CompileThreads:
         """End compilers; one in this process finishes its job, as LLVM must not be cut off."""
         with self._changed:
             self._stopping = True
-            self.queue.jobs.clear()
+            self.queue.clear()
             self._changed.notify_all()
             at_work = list(self._compilers)
             threads = list(self._threads)
@@ -246,7 +292,7 @@ class CompileThreads:
         of Numba's, or of modules half imported, are held for ever.
         """
         self._changed = threading.Condition(fork_safety.lock())
-        self._threads = []
+        self._threads, self._counted = [], 0
         at_work, self._compilers = self._compilers, []
         for compiler in at_work:
             compiler.forget()

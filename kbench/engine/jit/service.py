@@ -19,7 +19,7 @@ from kbench.engine.core import fork_safety
 from kbench.engine.jit import disk_cache, thread_pool
 from kbench.engine.jit.compile_queue import DRIVER, Job
 from kbench.engine.jit.compile_threads import CompileThreads
-from kbench.engine.runtime import config
+from kbench.engine.runtime import config, threads
 
 PRIORITY_GRACE_SECONDS = 1.0
 """How long a caller who waits leaves it to a compiler of low priority, before one of the caller's
@@ -164,6 +164,10 @@ class Service(CompileThreads):
     def ready(self) -> list[Job]:
         """The jobs whose kernels can run, as they were first asked for."""
         return [job for job in list(self._jobs.values()) if job.state == "ready"]
+
+    def is_compiling(self) -> bool:
+        """Whether kernels that were asked for here are being compiled, by whatever process."""
+        return threads.is_compiling() or bool(self.queue.aside)
 
     def pending(self) -> int:
         """How many kernels are on their way."""

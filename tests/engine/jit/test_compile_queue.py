@@ -80,6 +80,27 @@ def test_a_loop_is_charged_for_all_its_steps() -> None:
     assert queue.take() is loop
 
 
+def test_what_is_set_aside_comes_back_and_counts_meanwhile() -> None:
+    """What is needed with it is worth as much as both together."""
+    queue, aside, other = CompileQueue(), _job("aside"), _job("other")
+    queue.put(aside)
+    assert queue.take() is aside and queue.taken == {aside}
+    queue.put(other)
+    queue.miss(aside)
+    queue.miss(other)
+    queue.charge(time.perf_counter() - 1)
+    queue.set_aside(aside, 60)
+    queue.recall()
+    assert queue.take() is other and not queue.jobs and queue.taken == {other}
+    queue.put(other)
+    queue.set_aside(aside, 0)
+    queue.recall()
+    assert queue.jobs == [aside, other] and not queue.aside and not queue.taken
+    queue.set_aside(other, 60)
+    queue.clear()
+    assert not queue.jobs and not queue.aside
+
+
 def test_what_costs_most_without_its_kernel_is_compiled_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

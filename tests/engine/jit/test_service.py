@@ -284,12 +284,12 @@ def test_a_compiler_that_dies_is_replaced_once(tmp_path, monkeypatch, deaths, st
     left = [deaths]
 
     class Mortal(compiler_process.CompilerProcess):
-        def compile(self, name, text, folder):
+        def compile(self, name, text, folder, shared_key=""):
             if name != "driver" and left[0]:
                 left[0] -= 1
                 self.interrupt()
                 raise EOFError("the compiling process has ended")
-            return super().compile(name, text, folder)
+            return super().compile(name, text, folder, shared_key)
 
     monkeypatch.setattr(compiler_process, "CompilerProcess", Mortal)
     service = jit_service.Service()
@@ -305,8 +305,8 @@ def test_another_cache_folder_may_be_set_while_something_compiles(tmp_path, monk
     monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path / "before"))
 
     class Slow(compiler_process.CompilerProcess):
-        def compile(self, name, text, folder):
-            key = super().compile(name, text, folder)
+        def compile(self, name, text, folder, shared_key=""):
+            key = super().compile(name, text, folder, shared_key)
             monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path / name))
             return key
 

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from kbench.engine.core import fork_safety
+
 BACKGROUND_NICENESS = 4
 """Added to the process's niceness, so that the user's own work comes first while he does not wait
 for the compiler. With 10 it starves beside other work: a training process of 20 s took 40 to 50."""
@@ -52,13 +54,16 @@ class CompilerProcess:
         if sys.platform == "win32":
             behind = 0 if urgent else subprocess.BELOW_NORMAL_PRIORITY_CLASS
             detached = {"creationflags": subprocess.CREATE_NO_WINDOW | behind}
-        self._process = subprocess.Popen(
-            [python, "-P", "-c", _START, str(os.getpid()), *[path for path in sys.path if path]],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            **detached,
-        )
+        command = [python, "-P", "-c", _START, str(os.getpid()), *filter(None, sys.path)]
+        # A child that is forked meanwhile would hold a pipe whose end is waited for here.
+        with fork_safety.unforked:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                **detached,
+            )
         self._greeted = False
         self.urgent = True
         if not urgent:
@@ -86,8 +91,9 @@ class CompilerProcess:
         os.setpriority(os.PRIO_PROCESS, self._process.pid, min(own + behind, 19))
         return True
 
-    def compile(self, name: str, text: str, folder: Path) -> str:
-        """The key under which the source's code now lies in the folder.
+    def compile(self, name: str, text: str, folder: Path, shared_key: str = "") -> str | None:
+        """The key under which the source's code now lies in the folder; None where another process
+        compiles what has this key, or just has.
 
         Raises:
             CompileError: it cannot be compiled.
@@ -100,14 +106,16 @@ class CompilerProcess:
             except (CompileError, EOFError) as error:
                 raise NoCompilerError(str(error)) from error
             self._greeted = True
-        asked = json.dumps({"name": name, "text": text, "folder": str(folder)}) + "\n"
+        request = {"name": name, "text": text, "folder": str(folder), "shared_key": shared_key}
+        asked = json.dumps(request) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(asked.encode())
             self._process.stdin.flush()
         except OSError as error:
             raise EOFError("the compiling process has ended") from error
-        return str(self._answer()["key"])
+        key = self._answer()["key"]
+        return None if key is None else str(key)
 
     def _answer(self) -> dict[str, object]:
         assert self._process.stdout is not None
@@ -159,8 +167,9 @@ class InProcessCompiler:
         """It has as much of the processor as the caller."""
         return True
 
-    def compile(self, name: str, text: str, folder: Path) -> str:
-        """As a `CompilerProcess` does it."""
+    def compile(self, name: str, text: str, folder: Path, shared_key: str = "") -> str | None:
+        """As a `CompilerProcess` does it, but whatever others compile: a lock would stay with the
+        children that are forked meanwhile."""
         try:
             from kbench.engine.jit.compiling import build
         except Exception as error:

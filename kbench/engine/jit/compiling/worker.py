@@ -1,8 +1,10 @@
 """The process that compiles for others: reads sources, stores code, answers.
 
-A request is a line of JSON with a name, a source and a folder; an answer one with the key it is
-stored under, or the reason why it is not. The process ends with its input, and with its parent, at
-once: a child that the parent has forked meanwhile may hold the other end of the input for hours.
+A request is a line of JSON with a name, a source, a folder, and the key by which other
+processes may be compiling it, if that matters. An answer is one with the key it is stored under,
+with none where another process compiles it, or with the reason why it is not. The process ends with
+its input, and with its parent, at once: a child that the parent has forked meanwhile may hold the
+other end of the input for hours.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 PARENT_POLL_SECONDS = 0.5
 """Time between two looks at whether the parent is there, where the system does not tell."""
@@ -23,7 +26,7 @@ PARENT_POLL_SECONDS = 0.5
 _PARENT_DEATH_SIGNAL = 1
 
 
-def _read(requests: queue.SimpleQueue[dict[str, str]]) -> None:
+def _read(requests: queue.SimpleQueue[dict[str, Any]]) -> None:
     """Hand on what is asked; the end of the input is the end of whoever asked."""
     for line in sys.stdin.buffer:
         requests.put(json.loads(line))
@@ -52,7 +55,7 @@ def serve(descriptor: int, parent: int) -> None:
     """Answer requests until the input or the parent ends."""
     _end_with(parent)
     answers = os.fdopen(descriptor, "w", encoding="utf-8")
-    requests: queue.SimpleQueue[dict[str, str]] = queue.SimpleQueue()
+    requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests,), daemon=True).start()
 
     def answer(**fields: object) -> None:
@@ -61,7 +64,7 @@ def serve(descriptor: int, parent: int) -> None:
 
     try:
         from kbench.engine.jit import disk_cache, numba_backend
-        from kbench.engine.jit.compiling import build
+        from kbench.engine.jit.compiling import build, compile_lock
 
         numba_backend.use_whole_vectors()
         numba_backend.compile_objects_only()
@@ -74,8 +77,10 @@ def serve(descriptor: int, parent: int) -> None:
         asked = requests.get()
         try:
             disk_cache.use_folder(Path(asked["folder"]))
-            key = build.build(asked["name"], asked["text"])
-            if not tidy:
+            name, text = asked["name"], asked["text"]
+            with compile_lock.claimed(name, asked["shared_key"]) as is_ours:
+                key = build.build(name, text) if is_ours else None
+            if key is not None and not tidy:
                 disk_cache.prune()
                 tidy = True
             answer(key=key)
