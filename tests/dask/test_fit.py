@@ -161,8 +161,10 @@ def test_the_result_is_that_of_one_machine(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers", [1, 4])
-def test_shards_not_workers_decide_the_bits(workers: int, make_cluster: Any, client: Any) -> None:
+@pytest.mark.parametrize(("workers", "method"), [(1, "spawn"), (4, "spawn"), (2, "forkserver")])
+def test_shards_not_workers_decide_the_bits(
+    workers: int, method: str, make_cluster: Any, client: Any
+) -> None:
     """With as many shards, the bits are the same on any number of workers, dropout included."""
 
     def make() -> Any:
@@ -182,7 +184,7 @@ def test_shards_not_workers_decide_the_bits(workers: int, make_cluster: Any, cli
     weights = make().get_weights()
     arguments = {"x": x, "y": y, "batch_size": 30, "epochs": 3, "shuffle": False, "shards": 3}
     wanted = _trained(make, kbench.dask.fit, weights, client=client, **arguments)[0]
-    with make_cluster(workers=workers) as other:
+    with make_cluster(workers=workers, method=method) as other:
         found = _trained(make, kbench.dask.fit, weights, client=other, **arguments)[0]
     for first, second in zip(wanted.get_weights(), found.get_weights(), strict=True):
         assert np.array_equal(first, second)
@@ -522,7 +524,8 @@ def _processes(client: Any) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(280)
-def test_workers_that_are_killed_change_nothing(make_cluster: Any) -> None:
+@pytest.mark.parametrize("workers", [2, 4])
+def test_workers_that_are_killed_change_nothing(workers: int, make_cluster: Any) -> None:
     make, shape = MODELS["cnn"]
     x, y = _data(shape)
     weights = make().get_weights()
@@ -538,12 +541,12 @@ def test_workers_that_are_killed_change_nothing(make_cluster: Any) -> None:
             nonlocal killed
             if killed < 20:
                 # A nanny whose process dies while it starts gives up; that is Dask's to decide.
-                client.wait_for_workers(2, timeout=60)
+                client.wait_for_workers(workers, timeout=60)
                 process = numbers.choice(_processes(client))
                 threading.Timer(float(numbers.uniform(0, 0.03)), _kill, [int(process)]).start()
                 killed += 1
 
-    with make_cluster(workers=2) as client:
+    with make_cluster(workers=workers) as client:
         undisturbed = _trained(
             make, kbench.dask.fit, weights, client=client, epochs=8, **arguments
         )[0]
@@ -681,6 +684,31 @@ def test_an_interrupt_leaves_workers_idle_and_no_half_step(
         old = all(np.array_equal(a, b) for a, b in zip(now, steps[-1], strict=True))
         new = all(not np.array_equal(a, b) for a, b in zip(now, steps[-1], strict=True))
         assert old or new
+
+
+class Unlucky:
+    """Has Ctrl+C come while it is deleted, where Python raises nothing."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch", [1, 2])  # of three: before another step, and at the end
+def test_an_interrupt_that_python_loses(batch: int, client: Any) -> None:
+    make, shape = MODELS["mlp"]
+    x, y = _data(shape)
+    seen: list[int] = []
+
+    class Loser(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        def on_batch_end(self, number: int, logs: Any = None) -> None:
+            seen.append(number)
+            if number == batch:
+                Unlucky()
+
+    with pytest.raises(KeyboardInterrupt):
+        kbench.dask.fit(make(), x, y, batch_size=30, client=client, verbose=0, callbacks=[Loser()])
+    assert seen == list(range(batch + 1))
 
 
 # ------------------------------------------------------------------ memory, and what is shown

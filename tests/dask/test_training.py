@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -16,6 +17,7 @@ from kbench import backend as K
 from kbench.dask.errors import ClusterError
 from kbench.dask.training import array_rows, collective, parts, pieces, program, shard, step
 from kbench.dask.training.break_even import BreakEven
+from kbench.dask.training.interrupts import LostInterrupts
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.execute.function import Function
 
@@ -362,3 +364,38 @@ def test_the_faster_way_is_told() -> None:
         with_one_thread.add(0.02)
     assert with_one_thread.sentence().startswith("one machine is faster")
     assert BreakEven().sentence() == ""
+
+
+# ------------------------------------------------------------------ interrupts
+
+
+class Raising:
+    """Raises where Python can only print it."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __del__(self) -> None:
+        raise self.error
+
+
+def test_what_python_cannot_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[BaseException | None] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda it: told.append(it.exc_value))
+    before = sys.unraisablehook
+    with LostInterrupts() as interrupts:
+        interrupts.check()
+        Raising(ValueError("another"))
+        interrupts.check()
+        Raising(KeyboardInterrupt())
+        with pytest.raises(KeyboardInterrupt):
+            interrupts.check()
+        interrupts.check()
+    assert [type(one) for one in told] == [ValueError]
+    assert sys.unraisablehook is before
+    with pytest.raises(KeyboardInterrupt), LostInterrupts():
+        Raising(KeyboardInterrupt())
+    with pytest.raises(ValueError, match="first"), LostInterrupts():
+        Raising(KeyboardInterrupt())
+        raise ValueError("first")
+    assert sys.unraisablehook is before

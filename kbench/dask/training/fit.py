@@ -18,6 +18,7 @@ from typing import Any
 from kbench.dask import activity, worker
 from kbench.dask.errors import ClusterError
 from kbench.dask.training.data import Data
+from kbench.dask.training.interrupts import LostInterrupts
 from kbench.dask.training.program import FIT, build
 from kbench.dask.training.step import ClusterStep
 from kbench.engine.core.errors import ArgumentError, shown
@@ -75,9 +76,17 @@ def fit(
     program, store = build(model, uuid.uuid4().hex[:12], batch_norm == "synchronized")
     tracker = activity.track("fit", str(getattr(model, "name", "model")), _steps(x, arguments))
     try:
-        step = ClusterStep(model, program, store, found, _shards(found, shards), tracker)
+        interrupts = LostInterrupts()
+        step = ClusterStep(
+            model, program, store, found, _shards(found, shards), tracker, interrupts
+        )
         keeper = _Keeper(model, step, checkpoint, checkpoint_steps)
-        with _instead(model, keeper.train, step.test), keeper.telling(), data.held(found) as given:
+        with (
+            _instead(model, keeper.train, step.test),
+            keeper.telling(),
+            data.held(found) as given,
+            interrupts,
+        ):
             result = model.fit(**given)
         told = step.break_even.sentence()
         tracker.say(told)

@@ -26,6 +26,7 @@ from kbench.dask.training.array_rows import ArrayRows
 from kbench.dask.training.break_even import BreakEven
 from kbench.dask.training.cluster import NOTICE_SECONDS, POLL_SECONDS, Cluster
 from kbench.dask.training.collective import Seat, Team
+from kbench.dask.training.interrupts import LostInterrupts
 from kbench.dask.training.parts import Part, merged
 from kbench.dask.training.pieces import Places, Taken
 from kbench.dask.training.program import FIT, Program, Store, packed, version_of, weights_of
@@ -62,6 +63,7 @@ class ClusterStep:
     client: Any
     shards: int
     tracker: activity.Tracker
+    interrupts: LostInterrupts
     steps: int = 0
     checked: bool = False
     cluster: Cluster = field(init=False)
@@ -97,6 +99,7 @@ class ClusterStep:
 
     def _rows(self, inputs: Sequence[Any]) -> tuple[list[Any], int]:
         """The arrays of a batch, and how many rows they have."""
+        self.interrupts.check()
         arrays = list(inputs)
         batches = arrays[:-1] if self.program.phase else arrays
         for array in filter(is_array, batches):
@@ -295,6 +298,7 @@ class ClusterStep:
                 failed = [future for future in futures if future.status in ("error", "cancelled")]
                 if failed:
                     failed[0].result()
+                self.interrupts.check()
                 self._look_for_lost(addresses)
                 continue
             return
