@@ -18,7 +18,6 @@ from typing import Any
 from kbench.dask import activity, worker
 from kbench.dask.errors import ClusterError
 from kbench.dask.training.data import Data
-from kbench.dask.training.interrupts import LostInterrupts
 from kbench.dask.training.program import FIT, build
 from kbench.dask.training.step import ClusterStep
 from kbench.engine.core.errors import ArgumentError, shown
@@ -76,18 +75,8 @@ def fit(
     program, store = build(model, uuid.uuid4().hex[:12], batch_norm == "synchronized")
     tracker = activity.track("fit", str(getattr(model, "name", "model")), _steps(x, arguments))
     try:
-        interrupts = LostInterrupts()
-        step = ClusterStep(
-            model, program, store, found, _shards(found, shards), tracker, interrupts
-        )
-        keeper = _Keeper(model, step, checkpoint, checkpoint_steps)
-        with (
-            _instead(model, keeper.train, step.test),
-            keeper.telling(),
-            data.held(found) as given,
-            interrupts,
-        ):
-            result = model.fit(**given)
+        step = ClusterStep(model, program, store, found, _shards(found, shards), tracker)
+        result = _trained(model, step, _Keeper(model, step, checkpoint, checkpoint_steps), data)
         told = step.break_even.sentence()
         tracker.say(told)
     finally:
@@ -159,6 +148,17 @@ def _check(model: Any, batch_norm: str, checkpoint_steps: int) -> None:
         raise ArgumentError(
             f"checkpoint_steps must be at least 1, got {shown(checkpoint_steps)}", function=FIT
         )
+
+
+def _trained(model: Any, step: ClusterStep, keeper: _Keeper, data: Data) -> Any:
+    """What Keras' own loop gives, with the cluster's steps in it."""
+    with (
+        _instead(model, keeper.train, step.test),
+        keeper.telling(),
+        data.held(step.client) as given,
+        step.interrupts,
+    ):
+        return model.fit(**given)
 
 
 @contextlib.contextmanager
