@@ -24,6 +24,9 @@ KINDS = {  # what other kernels leave to do: its kernel file, and the dtype of w
     "variance": ("variance", "float64"),
     "repeat": ("repeat", ""),
 }
+MIN_BYTES = 1 << 16
+"""Bytes of parts from which a kernel is worth its launch, also where one call is made: NumPy's
+intermediate results would take fresh pages."""
 
 
 def find(kind: str, dtype: str) -> Callable[..., Launch] | None:
@@ -76,9 +79,10 @@ def _launch_of(
     if not fits:
         given = " and ".join(map(describe_array, arrays))
         raise ValueError(f"{given} cannot be joined to {describe_array(out)}")
-    if KINDS[kind][0] == "join":
-        kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # and room for halves
-        arrays = kept
+    if kind == "variance":
+        arrays = kept = [*arrays, np.empty((3, out.size))]  # and room for three sums
+    elif kind != "repeat":
+        arrays = kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # for halves
     params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)
     return Launch(address, params, out.size, 1, False, STEADY_PACER, kept=tuple(kept))
 
@@ -103,8 +107,12 @@ class Joined(NamedTuple):
     parts: Array
     divisor: int = 0
 
-    def run(self, _cancel_check: CancelCheck | None) -> None:
-        """By NumPy, which takes all dtypes."""
+    def run(self, cancel_check: CancelCheck | None) -> None:
+        """By a kernel if there is much to do; else by NumPy, which takes all dtypes."""
+        launch = self.launch() if self.parts.nbytes >= MIN_BYTES else None
+        if launch is not None:
+            launch.run(cancel_check)
+            return
         with np.errstate(all="ignore"):
             whole = joined(self.parts)
             if self.divisor:
@@ -128,8 +136,12 @@ class Variance(NamedTuple):
     squares: Array
     counts: Array
 
-    def run(self, _cancel_check: CancelCheck | None) -> None:
-        """By NumPy, which takes all dtypes."""
+    def run(self, cancel_check: CancelCheck | None) -> None:
+        """By a kernel if there is much to do; else by NumPy, which takes all dtypes."""
+        launch = self.launch() if self.means.nbytes >= MIN_BYTES else None
+        if launch is not None:
+            launch.run(cancel_check)
+            return
         means, counts = self.means, self.counts[:, None]
         with np.errstate(all="ignore"):
             many = counts.sum()

@@ -26,8 +26,9 @@ MAX_KEPT_COLUMNS = 4096
 """Columns of a row whose dear values one sweep keeps for the next, or that are folded down."""
 ITEM_ELEMENTS = 32_768
 """Elements of an item, where rows are short."""
-MAX_PARTS = 64
-"""Items of a program that folds down the columns: enough for any number of threads."""
+MAX_PARTS = 32
+"""Items of a program that folds down the columns: enough for many threads. Each item leaves a row
+for each fold, and of joined rows several: twice as many are more than the second cache holds."""
 ITEM_COLUMNS = 1024
 """Columns of an item where rows are apart; a fold's few rows of them stay in the cache."""
 

@@ -19,8 +19,9 @@ ALIGN_BYTES = 64
 """Bytes of a cache line, on which whatever is taken begins."""
 MIN_BLOCK_BYTES = 1 << 18
 """Bytes of a block at least, of which only those that are used take memory."""
-MAX_KEPT_BYTES = 1 << 20
-"""Bytes of a block that is kept for the next call, unless a kernel says that more is worth it."""
+MAX_KEPT_BYTES = 1 << 22
+"""Bytes of a block that is kept for the next call, unless a kernel says that more is worth it. The
+system takes 2 us or more to give a fresh page, in which a core moves 30 kB."""
 MAX_KEPT_BLOCKS = 4
 """Blocks that are kept, the largest ones."""
 SHARED_BYTES = 1 << 25
