@@ -31,6 +31,7 @@ class PlanController:
         self._screen = screen
         self._dirty = True  # of the run on show
         self._workers_dirty = True
+        self._is_other = False  # the kernel, than that which the pane tells of
         self._pushed: list[Row] = []  # what the kernel has told of the job that leads
         self._request = Latest(screen.background)
 
@@ -58,19 +59,27 @@ class PlanController:
         """The kernel is another one."""
         self._dirty = self._workers_dirty = True
         self._pushed = []
-        if (pane := self._pane) is not None:
-            self._screen.background(pane.forget)
+        self._is_other = True
+        self._request.submit(self._fetch)  # behind what is still told of the old one
+
+    @property
+    def _answers(self) -> bool:
+        return self._screen.session_controller.state in ("idle", "busy")
 
     def refresh(self) -> None:
         """Ask for what is on show, if it is on show and may be another."""
-        idle_or_busy = self._screen.session_controller.state in ("idle", "busy")
         is_old = self._dirty or self._workers_dirty
-        if is_old and idle_or_busy and self._screen.shows("plan"):
+        if is_old and self._answers and self._screen.shows("plan"):
             self._request.submit(self._fetch)
 
     async def _fetch(self, measure: bool = False) -> None:
         pane = self._pane
         if pane is None:
+            return
+        if self._is_other:
+            self._is_other = False
+            await pane.forget()
+        if not self._answers:
             return
         if self._pushed:
             await pane.take(self._pushed.pop())
