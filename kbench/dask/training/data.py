@@ -52,7 +52,7 @@ class Data:
             parts.update(zip(VALIDATION, others.pop("validation_data"), strict=False))
         for names, steps in ((TRAINING, "steps_per_epoch"), (VALIDATION, "validation_steps")):
             group = {name: parts[name] for name in names if name in parts}
-            if not any(arrays.is_array(value) for _, value in _all(group)):
+            if not _lazy(group):
                 continue
             if others.get(steps) is not None:
                 raise ArgumentError(
@@ -63,16 +63,15 @@ class Data:
             parts.update({name: _mapped(_prepared, name, part) for name, part in group.items()})
             _check_rows({name: parts[name] for name in group})
         weights = others.get("class_weight")
-        if weights is not None and any(arrays.is_array(value) for _, value in _all(
-            {name: parts[name] for name in ("y", "sample_weight")})):  # fmt: skip
+        weighed = {name: parts[name] for name in ("y", "sample_weight")}
+        if weights is not None and _lazy(weighed):
             parts["sample_weight"], others["class_weight"] = _by_class(model, parts, weights)
         return cls(parts, others)
 
     @contextlib.contextmanager
     def held(self, client: Any) -> Iterator[dict[str, Any]]:
         """All arguments for Keras' `fit`; the chunks are on the workers meanwhile."""
-        lazy = {name: value for name, value in _all(self.parts) if arrays.is_array(value)}
-        there = HeldArray.all_of(client, lazy)
+        there = HeldArray.all_of(client, _lazy(self.parts))
 
         def rows(name: str, value: Any) -> Any:
             return ArrayRows.whole(there[name]) if name in there else value
@@ -108,6 +107,11 @@ def _all(parts: dict[str, Any]) -> list[tuple[str, Any]]:
     for name, part in parts.items():
         _mapped(note, name, part)
     return found
+
+
+def _lazy(parts: dict[str, Any]) -> dict[str, Any]:
+    """The arrays of Dask among them, by their names."""
+    return {name: value for name, value in _all(parts) if arrays.is_array(value)}
 
 
 def _prepared(name: str, array: Any) -> Any:

@@ -100,6 +100,13 @@ def joined(parts: Array) -> Array:
     return found
 
 
+def _run_launch(launch: Launch | None, cancel_check: CancelCheck | None) -> bool:
+    """Whether there is a launch, which then has run."""
+    if launch is not None:
+        launch.run(cancel_check)
+    return launch is not None
+
+
 class Joined(NamedTuple):
     """Parts of a sum that become one; a `divisor` makes it a mean."""
 
@@ -109,9 +116,7 @@ class Joined(NamedTuple):
 
     def run(self, cancel_check: CancelCheck | None) -> None:
         """By a kernel if there is much to do; else by NumPy, which takes all dtypes."""
-        launch = self.launch() if self.parts.nbytes >= MIN_BYTES else None
-        if launch is not None:
-            launch.run(cancel_check)
+        if self.parts.nbytes >= MIN_BYTES and _run_launch(self.launch(), cancel_check):
             return
         with np.errstate(all="ignore"):
             whole = joined(self.parts)
@@ -138,9 +143,7 @@ class Variance(NamedTuple):
 
     def run(self, cancel_check: CancelCheck | None) -> None:
         """By a kernel if there is much to do; else by NumPy, which takes all dtypes."""
-        launch = self.launch() if self.means.nbytes >= MIN_BYTES else None
-        if launch is not None:
-            launch.run(cancel_check)
+        if self.means.nbytes >= MIN_BYTES and _run_launch(self.launch(), cancel_check):
             return
         means, counts = self.means, self.counts[:, None]
         with np.errstate(all="ignore"):
