@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import pkgutil
 import signal
 import threading
 import time
@@ -691,6 +692,30 @@ class Unlucky:
 
     def __del__(self) -> None:
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "place", ["worker.prepare", "training.fit.build", "training.data.HeldArray.all_of"]
+)
+def test_an_interrupt_that_python_loses_before_the_first_step(
+    place: str, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = pkgutil.resolve_name(f"kbench.dask.{place}")
+
+    def unlucky(*arguments: Any) -> Any:
+        Unlucky()
+        return own(*arguments)
+
+    monkeypatch.setattr(f"kbench.dask.{place}", unlucky)
+    make, shape = MODELS["mlp"]
+    model = make()
+    before = model.get_weights()
+    x, y = (da.from_array(part, chunks=30) for part in _data(shape))
+    with pytest.raises(KeyboardInterrupt):
+        kbench.dask.fit(model, x, y, batch_size=30, client=client, verbose=0)
+    for one, two in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(one, two)
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from typing import Any
 from kbench.dask import activity, worker
 from kbench.dask.errors import ClusterError
 from kbench.dask.training.data import Data
+from kbench.dask.training.interrupts import LostInterrupts
 from kbench.dask.training.program import FIT, build
 from kbench.dask.training.step import ClusterStep
 from kbench.engine.core.errors import ArgumentError, shown
@@ -70,17 +71,19 @@ def fit(
     """
     found = _client(client)
     _check(model, batch_norm, checkpoint_steps)
-    data = Data.given(model, x, y, arguments)
-    worker.prepare(found)
-    program, store = build(model, uuid.uuid4().hex[:12], batch_norm == "synchronized")
-    tracker = activity.track("fit", str(getattr(model, "name", "model")), _steps(x, arguments))
-    try:
-        step = ClusterStep(model, program, store, found, _shards(found, shards), tracker)
-        result = _trained(model, step, _Keeper(model, step, checkpoint, checkpoint_steps), data)
-        told = step.break_even.sentence()
-        tracker.say(told)
-    finally:
-        tracker.end()
+    with LostInterrupts() as interrupts:
+        data = Data.given(model, x, y, arguments)
+        worker.prepare(found)
+        program, store = build(model, uuid.uuid4().hex[:12], batch_norm == "synchronized")
+        tracker = activity.track("fit", str(getattr(model, "name", "model")), _steps(x, arguments))
+        try:
+            count = _shards(found, shards)
+            step = ClusterStep(model, program, store, found, count, tracker, interrupts)
+            result = _trained(model, step, _Keeper(model, step, checkpoint, checkpoint_steps), data)
+            told = step.break_even.sentence()
+            tracker.say(told)
+        finally:
+            tracker.end()
     if told and arguments.get("verbose", 1):
         print(f"{FIT}: {told}")
     return result
@@ -156,7 +159,6 @@ def _trained(model: Any, step: ClusterStep, keeper: _Keeper, data: Data) -> Any:
         _instead(model, keeper.train, step.test),
         keeper.telling(),
         data.held(step.client) as given,
-        step.interrupts,
     ):
         return model.fit(**given)
 

@@ -1,6 +1,7 @@
-"""Ctrl+C that Python loses: one that comes while a `__del__` runs is printed, and raised no more.
+"""Ctrl+C that Python loses: it prints one that comes within a `__del__`, and raises it no more.
 
-Dask's futures have a `__del__`, and each step of a training makes and drops many.
+The same holds for what is called when an object goes that others refer to weakly. Dask's futures
+have both, and each training makes and drops many, its first before the first step.
 """
 
 from __future__ import annotations

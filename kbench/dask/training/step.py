@@ -63,11 +63,11 @@ class ClusterStep:
     client: Any
     shards: int
     tracker: activity.Tracker
+    interrupts: LostInterrupts
     steps: int = 0
     checked: bool = False
     cluster: Cluster = field(init=False)
     break_even: BreakEven = field(default_factory=BreakEven)
-    interrupts: LostInterrupts = field(default_factory=LostInterrupts)
 
     def __post_init__(self) -> None:
         self.cluster = Cluster(self.client, packed(self.program))
