@@ -262,7 +262,7 @@ def main(arguments: list[str]) -> int:
     if options.plain and (options.theme or options.motion or options.ascii):
         parser.error("--theme, --motion and --ascii go with the workbench, not with --plain")
     if names_engine():
-        load_engine()  # so that one that cannot be had is told first
+        load_engine()  # so that one that is not available is told first
     progress = Progress()
     lines = options.plain or terminal_refusal() is not None
     try:

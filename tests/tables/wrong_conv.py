@@ -253,7 +253,7 @@ TRANSPOSED = [
         "conv2d_transpose",
         lambda: transposed((2, 6, 6, 5), strides=2, dilation_rate=2),
         ArgumentError,
-        ("both above 1",),
+        ("only one of strides and dilation_rate may be greater than 1",),
     ),
     Wrong(
         "conv2d_transpose",
