@@ -230,7 +230,7 @@ def _listing(progress: Progress) -> str:
         done, all_of_them = len(progress.passed(lesson)), len(lesson.exercises)
         words = f"{done} of {all_of_them} exercises done"
         if progress.changed(lesson):
-            words += "; it has changed since you took it and begins anew"
+            words += "; it has changed since you took it and starts over"
         lines.append(f"{number:>3}  {lesson.title:<{width}}  {words}")
     place = folder()  # which an installed package holds, and a clone has beside the package
     with contextlib.suppress(OSError, ValueError):  # elsewhere, or in a folder that is gone

@@ -270,7 +270,7 @@ class Tensor:
             raise TypeError(f"{self._told()} is a scalar, which has no {what}")
         if self.spec.shape[0] is None:
             raise TypeError(
-                f"{self._told()} has no known {what}: its first size is told only when it is "
+                f"{self._told()} has no known {what}: its first size is known only when it is "
                 f"evaluated; {otherwise}"
             )
         return self.spec.shape[0]

@@ -63,7 +63,7 @@ class WatchList(NamespaceWidget):
         )
         buttons = [
             button("add", "Watch the expression", lambda: self._typed(self.expression.value)),
-            button("remove", "Watch the chosen one no longer", self._remove_chosen),
+            button("remove", "Stop watching the chosen one", self._remove_chosen),
             button("evaluate", "Evaluate the chosen one, however long it takes", self._force),
         ]
         self.add_button, self.remove_button, self.evaluate_button = buttons

@@ -304,7 +304,7 @@ TABLE: tuple[Key, ...] = (
     Key("lesson", "step_again", UNBOUND, "screen.learn('again')", "the code, back in the prompt"),
     Key("lesson", "step_play", UNBOUND, "screen.learn('play')", "free play, until you go on"),
     Key("lesson", "step_list", UNBOUND, "screen.learn('list')", "all steps, to go to one"),
-    Key("lesson", "step_reset", UNBOUND, "screen.learn('reset')", "begin the lesson anew"),
+    Key("lesson", "step_reset", UNBOUND, "screen.learn('reset')", "restart the lesson"),
     Key("lesson", "step_leave", UNBOUND, "screen.learn('leave')", "close the lesson"),
     Key("lesson", "step_up", "up", "scroll_up", "line up"),
     Key("lesson", "step_down", "down", "scroll_down", "line down"),
