@@ -198,7 +198,9 @@ def kbench_command(run_python: Any, *arguments: str, **env: str) -> Any:
 def test_commands_say_it_in_one_line(run_python: Any, arguments: list[str]) -> None:
     done = kbench_command(run_python, *arguments, KERAS_BACKEND="cntk")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("kbench: KERAS_BACKEND asks for the engine 'cntk', which cannot")
+    assert done.stderr.startswith(
+        "kbench: KERAS_BACKEND asks for the engine 'cntk', which is not available"
+    )
     assert done.stderr.count("\n") == 1
 
 

@@ -126,7 +126,9 @@ def test_the_program_says_none_of_them() -> None:
 
 
 def test_lessons_and_reader_pages_say_none_of_them() -> None:
-    said = [f"{name}: {old!r}, write {OLD[old]!r}" for name, text in _pages() for old in found(text)]
+    said = [
+        f"{name}: {old!r}, write {OLD[old]!r}" for name, text in _pages() for old in found(text)
+    ]
     assert not said, "\n".join(said)
 
 

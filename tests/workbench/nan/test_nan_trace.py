@@ -130,9 +130,7 @@ def test_what_zeros_in_place_of_bad_variables_show(recorder: Recorder) -> None:
     data = found(step, recorder)
     text = "\n".join(nan_words.lines(data))
     assert nan_words.verdict(data) == "variable lost already contains NaN"
-    assert (
-        "with 0 for NaN and Inf in the variables:\n  infinities made by log" in text
-    )
+    assert "with 0 for NaN and Inf in the variables:\n  infinities made by log" in text
     assert np.isnan(K.get_value(w)).all()
     assert not any("too large a learning rate" in one for one in data["notes"])
 
