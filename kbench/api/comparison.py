@@ -103,7 +103,7 @@ def _variants(engines: Sequence[str], settings: object) -> list[Result]:
         count *= len(values)
     if count > MAX_VARIANTS:
         raise ArgumentError(
-            f"settings and engines make {count} combinations; {MAX_VARIANTS} is the most"
+            f"settings and engines make {count} combinations; the limit is {MAX_VARIANTS}"
         )
     found = []
     for engine, *values in itertools.product(engines, *settings.values()):

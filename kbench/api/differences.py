@@ -184,12 +184,11 @@ class Comparison:
         words += f", all are {_dtypes(good[0])}" if "floatx" in built and good[0].outputs else ""
         held = [name for name, kind in good[0].older if kind == "tensor" or "floatx" in built]
         if not held:
-            return f"no difference by {words}: nothing that the expression builds reads it"
+            return f"no difference by {words}: nothing that the expression creates uses it"
         names = ", ".join(held[:3]) + (" and more" if len(held) > 3 else "")
-        was = "was" if len(held) == 1 else "were"
         return (
-            f"no difference by {words}: {names} {was} built before, and a tensor keeps what it was "
-            "built with; build it within the expression to compare"
+            f"no difference by {words}: {names} existed before, and a setting only affects tensors "
+            f"that the expression creates; create {'it' if len(held) == 1 else 'them'} there"
         )
 
     def __repr__(self) -> str:

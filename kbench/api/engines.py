@@ -81,7 +81,7 @@ def module(name: str, source: str = "") -> ModuleType:
     said = f"{source} asks for the engine {name!r}" if source else f"the engine {name!r}"
     remedy = REMEDIES.get(source, "; kbench's own engines are kbench and numpy")
     if name in GONE:
-        raise EngineError(f"{said}, which cannot be had: {GONE[name]}{remedy}")
+        raise EngineError(f"{said}, which is not available: {GONE[name]}{remedy}")
     target = TENSORFLOW if name == "tensorflow" else name
     try:
         found = importlib.import_module(target)
@@ -111,7 +111,7 @@ def start(fields: Mapping[str, object], *places: dict[str, Any]) -> Choice:
     """Put the chosen engine's functions into `places`, the public namespaces.
 
     Raises:
-        EngineError: the engine cannot be had.
+        EngineError: the engine is not available.
     """
     choice = choose(fields)
     name = "kbench" if choice.name == "kbench.backend" else choice.name
@@ -173,7 +173,7 @@ def load(name: str) -> ModuleType:
     """The backend functions of an engine: "kbench", "numpy", "tensorflow" or a module's name.
 
     Raises:
-        EngineError: it cannot be had.
+        EngineError: it is not available.
 
     >>> import kbench.engines
     >>> K = kbench.engines.load("numpy")

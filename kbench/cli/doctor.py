@@ -146,7 +146,7 @@ def _cache() -> Facts:
     }
     wrong = [f"kernel {name} did not compile: {reason}" for name, reason in stats.failures]
     if not disk_cache.cacheable():
-        wrong.append(f"{folder} cannot be written: kernels are compiled anew in every process")
+        wrong.append(f"{folder} cannot be written: every process compiles its kernels again")
     return {**found, "problems": wrong}
 
 

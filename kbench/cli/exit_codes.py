@@ -56,7 +56,7 @@ def load_engine() -> None:
     """Run the package's `__init__`, which the launcher has put off.
 
     Raises:
-        EngineError: the engine that is asked for cannot be had.
+        EngineError: the engine that is asked for is not available.
     """
     import kbench
 
@@ -75,7 +75,7 @@ def check_theme(name: str | None) -> None:
 
 
 def workbench(options: argparse.Namespace) -> int:
-    """Open the full screen; an engine that cannot be had is told before that."""
+    """Open the full screen; an engine that is not available is told before that."""
     from kbench.tui import app
 
     if not getattr(options, "kernels", None) and names_engine():

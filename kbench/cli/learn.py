@@ -230,7 +230,7 @@ def _listing(progress: Progress) -> str:
         done, all_of_them = len(progress.passed(lesson)), len(lesson.exercises)
         words = f"{done} of {all_of_them} exercises done"
         if progress.changed(lesson):
-            words += "; it has changed since you took it and begins anew"
+            words += "; it has changed since you took it and starts over"
         lines.append(f"{number:>3}  {lesson.title:<{width}}  {words}")
     place = folder()  # which an installed package holds, and a clone has beside the package
     with contextlib.suppress(OSError, ValueError):  # elsewhere, or in a folder that is gone
@@ -262,7 +262,7 @@ def main(arguments: list[str]) -> int:
     if options.plain and (options.theme or options.motion or options.ascii):
         parser.error("--theme, --motion and --ascii go with the workbench, not with --plain")
     if names_engine():
-        load_engine()  # so that one that cannot be had is told first
+        load_engine()  # so that one that is not available is told first
     progress = Progress()
     lines = options.plain or terminal_refusal() is not None
     try:

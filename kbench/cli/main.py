@@ -150,17 +150,17 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
     command = options.target in COMMANDS
     if options.screenshot is None:
         if options.script is not None or options.size is not None:
-            parser.error("--size and --script go with --screenshot")
+            parser.error("--size and --script only apply to --screenshot")
     elif runs or options.plain or options.json:
         parser.error("--screenshot draws the workbench; it takes no code, --plain or --json")
     if options.plain and (runs or options.json):
         parser.error("--plain opens a prompt; it takes no code and no --json")
     if options.theme and (runs or options.plain):
-        parser.error("--theme goes with the workbench and --screenshot")
+        parser.error("--theme only applies to the workbench and --screenshot")
     if options.motion and (runs or options.plain or options.screenshot):
-        parser.error("--motion goes with the workbench")
+        parser.error("--motion only applies to the workbench")
     if options.ascii and (runs or options.plain or options.screenshot):
-        parser.error("--ascii goes with the workbench")
+        parser.error("--ascii only applies to the workbench")
     other = runs or options.json or options.screenshot is not None
     if options.existing is not None and other:
         parser.error("--existing opens a session; it takes no code, --json or --screenshot")

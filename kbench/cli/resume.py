@@ -27,8 +27,8 @@ def offer(shell: InteractiveShell, log: ShellJournal) -> None:
     if at is None:
         return
     cells = session_archive.adopt(log, past[at])
-    how = "" if past[at].finished else ", which did not end"
-    print(f"session of {past[at].when}{how}; nothing of it has run again")
+    how = "" if past[at].finished else ", which ended unexpectedly"
+    print(f"session of {past[at].when}{how}; nothing was run again")
     for cell in cells:
         _show(cell)
     if past[at].draft.strip():
@@ -53,7 +53,7 @@ def _show(cell: Cell) -> None:
         elif isinstance(event, events.Error):
             print(_text(f"{event.name}: {event.value}"))
     if cell.status in ("lost", "withdrawn"):
-        print("(did not end)" if cell.status == "lost" else "(did not run)")
+        print("(did not finish)" if cell.status == "lost" else "(did not run)")
 
 
 def _answer(question: str, letters: str) -> str:

@@ -215,7 +215,9 @@ def _fixed(
             continue
         rows = shape_of(array)[0]
         if rows is None or not size or rows % size:
-            reason = f"the input takes {size} rows at once, of which the array has no whole number"
+            reason = (
+                f"the input takes {size} rows at once; the array needs a multiple of {size} rows"
+            )
             raise refusal(ShapeError, function, reason, inputs[place], f"arrays[{place}]", array)
         return (size,) * (rows // size)
     return chunks

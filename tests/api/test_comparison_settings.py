@@ -74,8 +74,8 @@ UNFELT: list[tuple[str, Any, Any, str]] = [
     ("one made of it", lambda K, y: y * 2.0 + 1.0, FLOATS, "all are float32: softmax"),
     ("a variable", lambda K, y: K.sum(y.inputs[0]), FLOATS, " (test_comparison_settings.py:"),
     ("epsilon", lambda K, y: y, EPSILONS, "by epsilon: softmax"),
-    ("what reads no epsilon", lambda K, y: K.sum(K.ones(2)), EPSILONS, "builds reads it"),
-    ("a variable has no epsilon", lambda K, y: K.sum(y.inputs[0]), EPSILONS, "builds reads it"),
+    ("what reads no epsilon", lambda K, y: K.sum(K.ones(2)), EPSILONS, "creates uses it"),
+    ("a variable has no epsilon", lambda K, y: K.sum(y.inputs[0]), EPSILONS, "creates uses it"),
     ("both", lambda K, y: y, {**FLOATS, **EPSILONS}, "by floatx and epsilon, all are float32"),
     ("built within", lambda K, y: K.zeros(2), FLOATS, ""),
     ("felt", lambda K, y: K.zeros(2) + K.epsilon(), EPSILONS, ""),
@@ -157,7 +157,7 @@ WRONG = [
     ({"settings": {"epsilon": []}}, "must be a list of values"),
     ({"settings": ["epsilon"]}, "settings must map names"),
     ({"settings": {"epsilon": [1e-3, 1e-3]}}, "one value twice"),
-    ({"settings": {"epsilon": [n / 100 for n in range(17)]}}, "16 is the most"),
+    ({"settings": {"epsilon": [n / 100 for n in range(17)]}}, "the limit is 16"),
     ({"engines": [], "settings": {"epsilon": [1]}}, "engines must be"),
 ]
 

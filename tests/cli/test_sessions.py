@@ -205,7 +205,7 @@ def test_a_plain_session_that_was_killed_comes_back(tmp_path):
     lines.leave()
     assert len(session_archive.unfinished(tmp_path / "journal")) == 1
     lines = Lines(tmp_path, "--plain", "--resume")
-    lines.expect("nothing of it has run again")
+    lines.expect("nothing was run again")
     lines.expect("In [2]: kept + 1")
     lines.expect("43")
     lines.expect("ZeroDivisionError: division by zero")

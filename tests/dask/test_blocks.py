@@ -175,7 +175,9 @@ def test_inputs_of_a_fixed_number_of_rows() -> None:
     y = map_blocks(f, cut(array, 5))
     assert y.chunks == ((4, 4, 4), (3,))
     np.testing.assert_array_equal(compute(y), array * 2)
-    with pytest.raises(ShapeError, match="takes 4 rows at once, of which the array has no whole"):
+    with pytest.raises(
+        ShapeError, match="takes 4 rows at once; the array needs a multiple of 4 rows"
+    ):
         map_blocks(f, cut(array[:10]))
 
 

@@ -127,7 +127,7 @@ def of_forward(name: str) -> list[Wrong]:
             ShapeError,
             ("a window of 3 is larger than spatial axis", "which has 2 cells"),
         ),
-        with_argument(name, "strides 2 and dilation_rate 2 are", strides=2, dilation_rate=2),
+        with_argument(name, "got strides=2 and dilation_rate=2", strides=2, dilation_rate=2),
         with_argument(name, "got (1, 1, 1, 1)", strides=(1, 1, 1, 1)),
         with_argument(name, "dilation_rate must be at least 1, got 0", dilation_rate=0),
         with_argument(name, "strides must hold integers, got 1.5", strides=1.5),
@@ -253,7 +253,7 @@ TRANSPOSED = [
         "conv2d_transpose",
         lambda: transposed((2, 6, 6, 5), strides=2, dilation_rate=2),
         ArgumentError,
-        ("both above 1",),
+        ("only one of strides and dilation_rate may be greater than 1",),
     ),
     Wrong(
         "conv2d_transpose",

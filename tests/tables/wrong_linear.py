@@ -18,9 +18,14 @@ PRODUCTS = [
         ("float32[2, 3]", "float32[4, 5]"),
     ),
     Wrong("dot", lambda: K.dot(v(2), v(3)), ShapeError, ("float32[2]", "float32[3]")),
-    Wrong("@", lambda: v(4, 5) @ v(4, 5), ShapeError, ("axis -1 has 5", "axis -2")),
+    Wrong("@", lambda: v(4, 5) @ v(4, 5), ShapeError, ("has 5 on axis -1", "has 4 on axis -2")),
     Wrong("batch_dot", lambda: K.batch_dot(x(None, 3), v(4, 5)), ShapeError, ("float32[?, 3]",)),
-    Wrong("batch_dot", lambda: K.batch_dot(v(2, 3), v(4, 3)), ShapeError, ("2 and 4", "batch")),
+    Wrong(
+        "batch_dot",
+        lambda: K.batch_dot(v(2, 3), v(4, 3)),
+        ShapeError,
+        ("batch sizes differ", "has 2 on axis 0", "has 4 on axis 0"),
+    ),
     Wrong("batch_dot", lambda: K.batch_dot(v(2, 3), v(2, 3), axes=0), ArgumentError, ("batch",)),
     Wrong("batch_dot", lambda: K.batch_dot(v(2), v(2)), ShapeError, ("float32[2]",)),
     Wrong(

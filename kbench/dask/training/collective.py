@@ -238,7 +238,7 @@ class Hub:
         """End what still waits for an attempt that was given up."""
         for meeting in self._meetings.pop(attempt, {}).values():
             if not meeting.done.done():
-                meeting.done.set_exception(ClusterError("the step was given up"))
+                meeting.done.set_exception(ClusterError("the step was cancelled"))
                 meeting.done.exception()  # is told to those who wait, if any
 
 

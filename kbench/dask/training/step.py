@@ -337,7 +337,7 @@ class ClusterStep:
         if self.cluster.is_gone() or self.cluster.missed is not None:
             return
         with contextlib.suppress(Exception):
-            self.client.cancel(futures, force=True, reason="the step was given up")
+            self.client.cancel(futures, force=True, reason="the step was cancelled")
             self.client.run(_stop, attempt, on_error="ignore")
 
     def _mark_lost(self) -> None:

@@ -389,7 +389,7 @@ class GradientError(KbenchError, ValueError):
 
 
 class EngineError(ImportError):
-    """An engine that cannot be had; the text says what is missing and what to do."""
+    """An engine that is not available; the text says what is missing and what to do."""
 
 
 class OutOfMemory(KbenchError, MemoryError):

@@ -196,6 +196,6 @@ class HoldsValue:
         if window.ndim:
             told = self._told()  # type: ignore[attr-defined]
             raise TypeError(
-                f"{wanted}: {told} is no single number; K.eval(x) gives all that it holds"
+                f"cannot convert {told} to {wanted}: it is not a scalar; K.eval(x) gives its value"
             )
         return window[()]

@@ -253,8 +253,8 @@ class Tensor:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            f"{self._told()} is symbolic and has no truth value before it is evaluated; K.switch "
-            "chooses by it, K.equal, & and | compare and join, bool(K.eval(x)) looks at it now"
+            f"{self._told()} is symbolic and has no truth value; use K.switch to branch, "
+            "K.equal, & and | to compare and combine, bool(K.eval(x)) for its value now"
         )
 
     def __len__(self) -> int:
@@ -270,7 +270,7 @@ class Tensor:
             raise TypeError(f"{self._told()} is a scalar, which has no {what}")
         if self.spec.shape[0] is None:
             raise TypeError(
-                f"{self._told()} has no known {what}: its first size is told only when it is "
+                f"{self._told()} has no known {what}: its first size is known only when it is "
                 f"evaluated; {otherwise}"
             )
         return self.spec.shape[0]
@@ -318,7 +318,7 @@ class Tensor:
     def __index__(self) -> int:
         if self.spec.shape == () and self.spec.known and self.spec.value is not None:
             return int(self.spec.value[0])  # type: ignore[arg-type]
-        raise TypeError(self._no_number("int", "is no integer that is known before"))
+        raise TypeError(self._no_number("int", "has no known integer value before"))
 
     def __int__(self) -> int:
         return self.__index__()
@@ -330,7 +330,8 @@ class Tensor:
 
     def _no_number(self, wanted: str, why: str) -> str:
         if self.spec.shape:
-            return f"{self._told()} is no single number; K.eval(x) computes what it holds"
+            told = f"cannot convert symbolic {self._told()} to {wanted}: it is not a scalar"
+            return f"{told}; K.eval(x) gives its value"
         return f"{self._told()} {why} it is evaluated; {wanted}(K.eval(x)) computes it"
 
     def _told(self) -> str:

@@ -167,7 +167,7 @@ def _make(root: Path) -> Path:
         _unwritable.add(root)
         warnings.warn(
             f"the kernel cache {root} cannot be written ({error}); "
-            "what is missing in it is compiled anew in each process",
+            "each process compiles again what is missing in it",
             RuntimeWarning,
             stacklevel=2,
         )

@@ -374,6 +374,6 @@ def run_table(rows: Row, limits: Row | None = None) -> Html:
     cut = f", the first {len(lines)} shown" if count > len(lines) else ""
     steps = f"{count} step{'' if count == 1 else 's'}"
     caption = f"{steps}{cut}, {seconds(float(rows['seconds']))} in all"
-    part = () if limits is None else ("of limit",)
+    part = () if limits is None else ("% of peak",)
     heads = ("step", "op", "form", "time", *part, "moved", "GB/s", "GFLOP/s", "made at")
     return element("div", table(caption, heads, lines), class_="kb-text")

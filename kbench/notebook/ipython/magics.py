@@ -3,7 +3,7 @@
 %kb [arrays on|off]          version and settings; whether NumPy arrays are shown as tensors are
 %vars [glob]                 the table of names
 %config_k [floatx=float64]   the settings, or set some of them
-%watch [expression | -d n]   watch an expression, all of them, or one no longer
+%watch [expression | -d n]   watch an expression, show all, or remove one
 %plan [f]                    the steps of the last recorded call of a function; alone, the workers
                              of the last fit or map over a cluster
 %%profile                    run the cell and show every step that ran
@@ -126,7 +126,7 @@ class KbenchMagics(Magics):
                     raise ValueError(f"%watch -d wants the number of a watch, got {number!r}")
                 gone = board.remove(int(number))
                 watch_lines.tell(shell, gone, watched=False)
-                print(f"watched no longer: {gone}")
+                print(f"no longer watched: {gone}")
                 return None
             if text:
                 print(board.add(text))

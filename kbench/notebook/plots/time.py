@@ -79,7 +79,7 @@ def history(record: object, ax: Axes | None = None, name: str | None = None) -> 
     axes.set(xlabel="stores to the variable", ylabel="value")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     title = base.plain(name if name is not None else record.name)
-    thin = f", every {record.every}. step" if record.every > 1 else ""
+    thin = f", one in {record.every}" if record.every > 1 else ""
     axes.set_title(f"{title}, {record.steps} steps{thin}", fontsize="medium")
     axes.legend(fontsize="small", loc="best")
     return base.figure_of(axes)

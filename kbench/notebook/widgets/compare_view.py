@@ -82,7 +82,7 @@ class CompareView(NamespaceWidget):
         )
         self._variants_typed(variants)
         self.compare_button = button("compare", "Evaluate the expression each way", self.compare)
-        self.stop_button = button("stop", "Compare no longer", self.stop)
+        self.stop_button = button("stop", "Stop comparing", self.stop)
         self._on_change(self.preset, self._preset_chosen)
         self._on_change(self.variants, self._variants_typed)
         boxes = [[self.expression, self.preset], [self.variants]]

@@ -25,7 +25,7 @@ NOTE = (
     "graphs keep the epsilon and the layout they were built with."
 )
 _WIDE = {"description_width": "10em"}
-_PHASES = (("symbolic, fed at a call", None), ("0, in use", 0), ("1, training", 1))
+_PHASES = (("per call (test unless fed)", None), ("0, test", 0), ("1, training", 1))
 
 
 class ConfigPanel(WithStaticTwin, widgets.VBox):  # type: ignore[misc]

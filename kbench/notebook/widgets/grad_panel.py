@@ -74,7 +74,7 @@ class GradPanel(NamespaceWidget):
         self.compute_button = button(
             "compute", "Compute the gradients now, however long it takes", self.compute
         )
-        self.stop_button = button("stop", "Compute no longer", self._stop)
+        self.stop_button = button("stop", "Stop computing", self._stop)
         self._on_change(self.loss, self._loss_chosen)
         self._on_change(self.look, self._look_chosen)
         top = [self.loss, self.compute_button, self.stop_button]

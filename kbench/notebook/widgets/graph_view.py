@@ -54,7 +54,9 @@ class GraphView(NamespaceWidget):
 
     def _make_controls(self) -> None:
         self.chosen = Dropdown(
-            description="graph of", options=[("-", None)], tooltip="What comes about in this graph"
+            description="graph of",
+            options=[("-", None)],
+            tooltip="The tensor, function or model whose graph is drawn",
         )
         self.node = Dropdown(
             description="node", options=[("-", None)], tooltip="The node that is folded or unfolded"
@@ -62,7 +64,7 @@ class GraphView(NamespaceWidget):
         self.find = widgets.Text(
             description="find",
             placeholder="name, operation or shape",
-            tooltip="Choose, and unfold the way to, the first node with these words",
+            tooltip="Find a node by name, operation or shape",
             continuous_update=False,
         )
         self.fold_button = button("fold", "Hide what only the node uses, or show it", self._fold)

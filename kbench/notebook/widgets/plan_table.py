@@ -267,9 +267,9 @@ def _notes(run: Row) -> str:
 def _limit_words(limits: Row | None) -> str:
     """Against what the steps are told."""
     if not limits:
-        return "'measure' finds what this machine can do at best, for the column 'of limit'"
+        return "'measure' finds the peak rates of this machine, for the column '% of peak'"
     machine = plan_text.machine(limits)
-    return f"of limit: of the memory's, the caches' or the arithmetic's rate; {machine}"
+    return f"% of peak: of the peak rate of memory, caches or arithmetic; {machine}"
 
 
 def _cut(shown: int, total: int) -> str:

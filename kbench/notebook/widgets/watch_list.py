@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 EMPTY = "no watches yet: type an expression such as K.mean(w), and press Enter"
 NEEDED = "an expression, a tensor, an array, a K.function, a Keras model, or a list of such"
-HELD = "as of before the running cell"
+HELD = "values from before the running cell"
 
 
 class WatchList(NamespaceWidget):
@@ -63,7 +63,7 @@ class WatchList(NamespaceWidget):
         )
         buttons = [
             button("add", "Watch the expression", lambda: self._typed(self.expression.value)),
-            button("remove", "Watch the chosen one no longer", self._remove_chosen),
+            button("remove", "Stop watching the chosen one", self._remove_chosen),
             button("evaluate", "Evaluate the chosen one, however long it takes", self._force),
         ]
         self.add_button, self.remove_button, self.evaluate_button = buttons
@@ -83,7 +83,7 @@ class WatchList(NamespaceWidget):
             if not text or text in self.expressions:
                 self._message = f"{text} is watched already" if text else ""
             elif len(self.expressions) >= watches.MAX_WATCHES:
-                self._message = f"there are {watches.MAX_WATCHES} watches, which is the most"
+                self._message = f"the limit is {watches.MAX_WATCHES} watches; remove one first"
             else:
                 self.expressions.append(text)
                 self._message = ""

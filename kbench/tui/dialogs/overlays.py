@@ -34,7 +34,7 @@ ABOUT = {
     "value": "A slice of an array of any size; of a symbol or layer, the graph that leads to it.",
     "watch": "Expressions, evaluated again when something has changed: old and new value.",
     "gradient": "How a loss changes with each variable, on what was fed last. Enter shows values.",
-    "graph": "How a tensor, a function or a model comes about: from the output down to the inputs.",
+    "graph": "The graph of a tensor, a function or a model: from the output down to the inputs.",
     "plan": "What a run did, step by step. Enter shows the source of a step, [ an earlier run.",
     "settings": "Changed in the kernel at once; what the kernel refuses is not shown as set.",
     "lesson": "A step of the lesson. Its code stands in the prompt: change it, Enter runs it.",
@@ -198,11 +198,11 @@ def _ask_quit_of_busy(screen: MainScreen) -> None:
             screen.app.exit(0)
 
     stays = screen.session_controller.attached
-    ends = "it goes on in the kernel" if stays else "the running cell is stopped"
-    question = "A cell is running."
+    ends = "quit, it keeps running in the kernel" if stays else "stop it and quit"
+    question = "A cell is still running."
     if what == "file":
-        question, ends = "A file is being written.", "there will be no file"
-    screen.app.push_screen(ChoiceDialog(question, [("q", f"quit, {ends}"), ("s", "stay")]), act)
+        question, ends = "A file is still being written.", "cancel it and quit"
+    screen.app.push_screen(ChoiceDialog(question, [("q", ends), ("s", "stay")]), act)
 
 
 def ask_interrupt_others(screen: MainScreen) -> None:
@@ -277,7 +277,7 @@ def ask_replace(screen: MainScreen, path: str, replace: Callable[[], object]) ->
         if answer == "r":
             replace()
 
-    question = f"{safe(Path(path).name)} is there already: {safe(path)}"
+    question = f"{safe(Path(path).name)} already exists: {safe(path)}"
     screen.app.push_screen(ChoiceDialog(question, [("r", "replace it"), ("k", "keep it")]), act)
 
 

@@ -47,7 +47,7 @@ class ListDialog(Modal[int | None]):
         """The rows in a frame."""
         with Vertical(classes="dialog") as frame:
             frame.border_title = Content(self._title)
-            more = {"list_drop": "offer no more"} if self._drop is not None else {}
+            more = {"list_drop": "don't offer again"} if self._drop is not None else {}
             frame.border_subtitle = key_hints(self.app, "Enter take", **more, list_close="close")
             yield ListRows(compact=True, classes="pick")
 

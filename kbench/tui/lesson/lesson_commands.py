@@ -21,7 +21,7 @@ from kbench.workbench.lessons.lesson_files import BLANK, Lesson, LessonError
 if TYPE_CHECKING:
     from kbench.tui.transcript.cells import Block
 
-CHANGED = "This lesson has changed since you took it, so it begins anew."
+CHANGED = "This lesson has changed since you took it, so it starts over."
 
 
 class LessonCommands(LessonState):
@@ -258,7 +258,7 @@ class LessonCommands(LessonState):
                 self._go(0)
 
         question = f"Forget what was done in lesson {self.lesson.number}? Your names stay."
-        answers = [("b", "begin anew"), ("k", "keep it")]
+        answers = [("b", "start over"), ("k", "keep it")]
         self.screen.app.push_screen(ChoiceDialog(question, answers), act)
 
     def _end(self) -> None:

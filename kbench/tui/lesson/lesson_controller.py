@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kbench.tui.transcript.cells import Block
     from kbench.workbench.session import events
 
-LOST = "the check did not end; when the kernel is there again, check once more"
+LOST = "the check did not finish; check again once the kernel is back"
 
 
 class LessonController(LessonCommands):

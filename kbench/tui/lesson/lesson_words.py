@@ -30,7 +30,7 @@ COMMANDS: dict[str, str] = {
     "again": "the step's code into the prompt, as it was at first",
     "play": "free play: try what you like, :next comes back",
     "list": "all steps of the lesson, to go to one",
-    "reset": "begin the lesson anew",
+    "reset": "restart the lesson",
     "fold": "fold the lesson to one line, or unfold it",
     "lessons": "all lessons, to take another",
     "leave": "close the lesson; the place is kept",

@@ -47,7 +47,7 @@ class PlanTable(Table):
         Column("form", 0, most=9),
         Column("time", 0, right=True),
         Column("share", 1, most=BAR_CELLS + 5),
-        Column("of limit", 2, right=True),
+        Column("% of peak", 2, right=True),
         Column("GB/s", 4, right=True),
         Column("GFLOP/s", 5, right=True),
         Column("bytes", 6, right=True),

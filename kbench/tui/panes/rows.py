@@ -13,17 +13,17 @@ MAX_WHOLE_NUMBER = 10**24
 """An integer below is written in all its digits; one above as a power of ten."""
 KIND_WORDS = {
     "variable": "var",
-    "placeholder": "plh",
-    "tensor": "ten",
-    "constant": "con",
-    "update": "upd",
-    "array": "arr",
-    "function": "fn",
-    "scalar": "num",
+    "placeholder": "input",
+    "tensor": "tensor",
+    "constant": "const",
+    "update": "update",
+    "array": "array",
+    "function": "func",
+    "scalar": "number",
     "sequence": "seq",
-    "object": "obj",
-    "model": "mod",
-    "layer": "lay",
+    "object": "object",
+    "model": "model",
+    "layer": "layer",
 }
 
 

@@ -23,15 +23,15 @@ CHOICES: dict[str, tuple[tuple[str, SettingValue], ...]] = {
         ("channels_last", "channels_last"),
         ("channels_first", "channels_first"),
     ),
-    "learning_phase": (("fed", None), ("0 test", 0), ("1 train", 1)),
+    "learning_phase": (("per call", None), ("0 test", 0), ("1 train", 1)),
 }
 NAMES = ("epsilon", "floatx", "image_data_format", "learning_phase", "num_threads")
 TYPED = ("epsilon", "num_threads")
 NOTES = {
-    "epsilon": "graphs built from now on use it; those built keep theirs",
-    "floatx": "new variables and tensors; those that exist keep their dtype",
-    "image_data_format": "new calls without data_format; graphs built keep their layout",
-    "learning_phase": "'fed' leaves it a placeholder, 0 unless fed",
+    "epsilon": "affects new graphs only",
+    "floatx": "affects new variables and tensors only",
+    "image_data_format": "affects new calls without data_format only",
+    "learning_phase": "per call: a placeholder, test unless fed",
     "num_threads": "threads of the parallel kernels",
 }
 LABEL_CELLS = 19

@@ -54,7 +54,7 @@ def range_words(stats: Statistics, glyphs: Glyphs, narrow: bool = False) -> Cont
     if stats.count == 0:
         parts.append("empty")
     elif stats.low is None:
-        parts.append("nothing finite")
+        parts.append("all NaN or Inf")
     elif stats.zeros == stats.count:
         parts.append("all zero")
     elif stats.low == stats.high:
@@ -361,7 +361,8 @@ class VariablesTable(Table):
         if row is not None and row.kind in ("tensor", "model"):
             self.post_message(self.DeriveWanted(row.name))
         elif row is not None:
-            words = f"gradients are of a tensor or a model, which {safe(row.name)} is not"
+            kind = f"{'an' if row.kind[0] in 'aou' else 'a'} {row.kind}"
+            words = f"{safe(row.name)} is {kind}; gradients need a tensor or a model"
             self.notify(words, timeout=3, markup=False)
 
     def action_trace(self) -> None:

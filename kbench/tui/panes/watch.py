@@ -109,7 +109,7 @@ class WatchTable(Table):
             rows.append((name, [Content(safe(name)), value_words(row, stale)]))
         self.fill(rows)
         count = f" ({len(rows)})" if rows else ""
-        held = ": as of before the running cell" if self._stale and rows else ""
+        held = ": values from before the running cell" if self._stale and rows else ""
         self.post_message(TitleChanged("watch", f"Watch{count}{held}"))
 
     # ------------------------------------------------------------------ keys

@@ -136,7 +136,7 @@ class WatchController:
             self.screen.notify(f"{expression} is watched already", timeout=2, markup=False)
         elif len(self.expressions) >= MAX_WATCHES:
             key = self.screen.bench.key_word("watch_remove")
-            words = f"there are {MAX_WATCHES} watches, which is the most; {key} removes one"
+            words = f"the limit is {MAX_WATCHES} watches; {key} removes one"
             self.screen.notify(words, severity="warning", markup=False)
         else:
             self._set([*self.expressions, expression])

@@ -33,7 +33,7 @@ class TraceScreen(Pager):
     BINDINGS = keys.bindings("trace")
 
     def __init__(self, name: str, controller: NanController) -> None:
-        words = f"looking for what made the first NaN or infinity in {safe(name)} ... Esc gives up"
+        words = f"tracing the first NaN or infinity in {safe(name)} ... Esc cancels"
         super().__init__(f"NaN trace: {safe(name)}", [Content.styled(words, MUTED)])
         self._controller = controller
         self._cell: int | None = None
@@ -178,7 +178,7 @@ class NanController:
 _REASONS = {
     "held": "a cell runs; ask again when it has ended",
     "none": "this cell shows no tensor and no call of a function that could be traced",
-    "stopped": "given up",
+    "stopped": "cancelled",
 }
 
 

@@ -47,7 +47,7 @@ class ResumeController:
             key = self.screen.bench.key_word("resume")
             cells = counted(len(past[0].cells), "cell")
             self.screen.notify(
-                f"the session of {past[0].when} did not end; {key} brings its {cells} back",
+                f"the session of {past[0].when} ended unexpectedly; {key} restores its {cells}",
                 timeout=8,
                 markup=False,
             )
@@ -84,7 +84,7 @@ class ResumeController:
             session_archive.dismiss(past[at])
 
         rows = [session.words for session in past]
-        title = "Earlier sessions" if past[0].finished else "Sessions that did not end"
+        title = "Earlier sessions" if past[0].finished else "Sessions that ended unexpectedly"
         self.screen.app.push_screen(ListDialog(title, rows, drop), take)
 
     # ------------------------------------------------------------------ showing
@@ -98,8 +98,8 @@ class ResumeController:
             return
         cells: list[Cell] = await self.screen.bench.link.call(session_archive.adopt, session, past)
         transcript = self.screen.session_controller.transcript
-        how = "" if past.finished else ", which did not end"
-        transcript.note(f"session of {past.when}{how}; nothing of it has run again")
+        how = "" if past.finished else ", which ended unexpectedly"
+        transcript.note(f"session of {past.when}{how}; nothing was run again")
         for cell in cells:
             transcript.add(block_of(cell))
         prompt = self.screen.query_one(Prompt)
@@ -123,7 +123,7 @@ class ResumeController:
                 self._next()
 
         rest = len(cells) - len(whole)
-        beside = f", without the {rest} that did not end" if rest else ""
+        beside = f", without the {rest} that did not finish" if rest else ""
         key = self.screen.bench.key_word("cell_edit")
         answers = [
             ("a", f"run all again ({counted(len(whole), 'cell')}{beside})"),
@@ -166,7 +166,7 @@ class ResumeController:
             ("r", "run it"),
             ("s", "skip it"),
             ("a", f"run it and the {len(self._left)} behind it"),
-            ("q", "run no more"),
+            ("q", "stop here"),
         ]
         self.screen.app.push_screen(ChoiceDialog(shown, answers), act)
 

@@ -220,8 +220,9 @@ class SessionController(StatusController):
 
     def _on_Attached(self, event: events.Attached) -> None:
         self._ran_before = event.count
-        before = f" after {counted(event.count, 'cell')}" if event.count else ""
-        self.transcript.note(f"attached to kernel {event.kernel}{before}; leaving lets it run on")
+        before = f" ({counted(event.count, 'cell')} so far)" if event.count else ""
+        words = f"attached to kernel {event.kernel}{before}; it keeps running when you quit"
+        self.transcript.note(words)
         prompt = self.screen.query_one(Prompt)
         for code in event.inputs:  # behind what other sessions have typed
             prompt.remember(code)
@@ -274,7 +275,8 @@ class SessionController(StatusController):
     def _on_Stuck(self, event: events.Stuck) -> None:
         self._stuck = True
         key = self.screen.bench.key_word("interrupt")
-        words = f"still inside a call that does not stop; {key} again to restart (variables lost)"
+        what = f"{key} again restarts the kernel and loses the variables"
+        words = f"still running, not responding to interrupt; {what}"
         self._banner(words, [("restart", "screen.restart")])
 
     def _on_Died(self, event: events.Died) -> None:

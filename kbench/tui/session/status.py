@@ -47,7 +47,7 @@ def pieces(now: Status, glyphs: Glyphs, width: int = 80) -> list[Piece]:
             (f"eps {settings.get('epsilon')}", ""),
             (str(settings.get("floatx")), ""),
             (str(settings.get("image_data_format")), ""),
-            (f"{words} {'fed' if phase is None else phase}", ""),
+            (f"{words} {'per call' if phase is None else phase}", ""),
             (f"{settings.get('num_threads')} threads", ""),
         ]
     words = f" {human_bytes(now.memory)}" if now.memory else ""

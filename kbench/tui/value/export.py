@@ -31,7 +31,7 @@ class Exporter:
     def write(self, pane: ValuePane, path: str, whole: bool) -> None:
         """Write the array, or what is on show of it, to a file."""
         if self.running:
-            self._screen.notify("another file is being written; Esc gives it up", markup=False)
+            self._screen.notify("another file is being written; Esc cancels it", markup=False)
             return
         arguments: JsonObject = {"name": pane.shown, "path": path, "wait": False}
         if not whole:

@@ -75,5 +75,5 @@ class ValueSearch:
             data = await ask(start=start, left=left)
         if number == self._number and pane.shown == name:
             return data
-        self._screen.notify("the search was given up", timeout=2, markup=False)
+        self._screen.notify("search cancelled", timeout=2, markup=False)
         return None

@@ -71,7 +71,7 @@ class _Job(threading.Thread):
             reason = f"{describe.printable(self._path, 200)}: {error.strerror or error}"
             raise ProtocolError("file", reason) from None
         except export.Stopped:
-            raise ProtocolError("stopped", "given up; nothing is written") from None
+            raise ProtocolError("stopped", "cancelled; nothing is written") from None
         self.result = {"path": str(written.resolve()), "bytes": written.stat().st_size}
 
 

@@ -102,7 +102,10 @@ class Expectation:
         """
         self._enter("kind")
         actual = kind(self._value)
-        self._need(actual == wanted, f"is {article(actual)}; it should be {article(wanted)}")
+        demand = f"it should be {article(wanted)}"
+        if wanted == "tensor" and isinstance(self._value, Tensor):  # each of its kinds is one
+            demand = "it should be computed from other tensors"
+        self._need(actual == wanted, f"is {article(actual)}; {demand}")
         return self
 
     def shape(self, *wanted: int | None) -> Expectation:

@@ -228,8 +228,8 @@ def traced(value: object, recorder: Recorder, names: Mapping[str, object]) -> Js
     function, own = function_of(value, recorder)
     arrays, together = _fed(function.inputs, recorder)
     if arrays is None:
-        what = "it" if own else "the function"
-        raise ProtocolError("feeds", f"{what} was not called yet with values of kbench's knowing")
+        what = "its placeholders fed; feed them" if own else "this function called; call it"
+        raise ProtocolError("feeds", f"kbench has not seen {what}, then try again")
     found, recorded = _found(function, arrays, recorder)
     inputs = function.inputs
     if recorded is not None:
@@ -296,7 +296,7 @@ class _BadCall:
         """Which call that was."""
         name = next((key for key, value in names.items() if value is self.function), "")
         of = describe.printable(name or self.function.name)
-        call = f"this is the first call of {of} that made some"
+        call = f"this is the first call of {of} that gave NaN or Inf"
         if self.whole:
             return f"{call}, with the variables as they were before it"
         return f"{call}, with the variables as they were some calls before"
@@ -337,13 +337,13 @@ def _notes(
     if data.get("source") == "variable" and function.updates:
         if data.get("mended") is None:
             notes.append(
-                "with 0 in place of what is not finite nothing of it comes about, so the updates "
-                "of earlier calls have grown too large, as with too large a learning rate"
+                "with 0 for NaN and Inf in the variables this call gives none: earlier updates "
+                "already spoiled them, as with too large a learning rate"
             )
         notes.append(
-            "the call has stored new values since, and those before it are gone: give the "
-            "variables finite values, call it once more and trace again"
+            "the values from before the failing call are gone: re-initialise the variables, "
+            "run once and trace again"
         )
     elif function.updates and data["state"] == "found" and not earlier:
-        notes.append("variables are as the call has left them")
+        notes.append("traced with the variables as they are after the call")
     return notes

@@ -78,8 +78,9 @@ def verdict(data: JsonObject) -> str:
     if turn is not None:
         return f"NaN made by {maker(turn)}{at(turn)}: {turned(data, turn)}"
     if data.get("source"):
-        kind = {"placeholder": "what was fed to"}.get(data["source"], data["source"])
-        return f"{kind} {data['name_of']} holds {what(data)} already"
+        if data["source"] == "placeholder":
+            return f"the value fed to {data['name_of']} contains {what(data)}"
+        return f"{data['source']} {data['name_of']} already contains {what(data)}"
     return f"{what(data)} made by {maker(data)}{at(data)}"
 
 
@@ -188,7 +189,7 @@ def _mended(data: JsonObject | None) -> list[str]:
     """What is found with finite variables, where those of the call are gone."""
     if data is None:
         return []
-    said = ["", "with 0 in place of what is not finite in the variables:", f"  {verdict(data)}"]
+    said = ["", "with 0 for NaN and Inf in the variables:", f"  {verdict(data)}"]
     said += [f"  {line}" for line in (data.get("line"), data.get("why")) if line]
     return said
 
@@ -209,5 +210,6 @@ def _path(data: JsonObject) -> list[str]:
         said += ["", "the results are finite, but new values of variables are not"]
     if data.get("others", 0) > 0:
         count = data["others"]
-        said += ["", f"{count} later operation{'s' if count > 1 else ''} made some independently"]
+        those = "operations gave NaN or Inf of their" if count > 1 else "operation gave one of its"
+        said += ["", f"{count} later {those} own"]
     return said

@@ -50,7 +50,7 @@ class WatchLines:
         """Watch one more; its line. ValueError when there are too many."""
         if expression not in self.expressions:
             if len(self.expressions) >= watches.MAX_WATCHES:
-                raise ValueError(f"there are {watches.MAX_WATCHES} watches, which is the most")
+                raise ValueError(f"the limit is {watches.MAX_WATCHES} watches; remove one first")
             self.expressions.append(expression)
         return self.lines(force=expression)[self.expressions.index(expression)]
 

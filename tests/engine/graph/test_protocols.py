@@ -44,7 +44,7 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: list(scalar()), ("is a scalar",)),
     (lambda: bool(unknown()), ("no truth value", "K.switch", "K.eval(x)")),
     (lambda: float(scalar()), ("float32[]", "float(K.eval(x))")),
-    (lambda: float(unknown()), ("float32[?, 3] is no single number",)),
+    (lambda: float(unknown()), ("cannot convert symbolic", "float32[?, 3] to float", "K.eval(x)")),
     (lambda: int(scalar()), ("float32[]", "int(K.eval(x))")),
     (lambda: complex(scalar()), ("float32[]", "float(K.eval(x))")),
     (lambda: range(scalar()), ("float32[]", "int(K.eval(x))")),
@@ -66,8 +66,8 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: np.add(np.ones(3), unknown(), out=np.ones((2, 3))), ("write x + y",)),
     (lambda: np.from_dlpack(unknown()), ("float32[?, 3] is symbolic", "K.eval(x)")),
     (lambda: bool(held()), ("variable", "no truth value")),
-    (lambda: float(held()), ("float: variable", "float32[2, 2] is no single number")),
-    (lambda: f"{held():.2f}", ("float32[2, 2] is no single number",)),
+    (lambda: float(held()), ("cannot convert variable", "float32[2, 2] to float: it is not a")),
+    (lambda: f"{held():.2f}", ("float32[2, 2] to float: it is not a scalar; K.eval(x)",)),
 ]
 
 

@@ -116,7 +116,7 @@ def test_the_symbolic_phase_can_be_chosen_again(browser: Browser) -> None:
     field = book.cell(1).get_by_label("learning_phase")
     field.select_option("1, training")
     until(lambda: "1" in book.run(2), "the training phase")
-    field.select_option("symbolic, fed at a call")
+    field.select_option("per call (test unless fed)")
     until(lambda: "None" in book.run(2), "the symbolic phase")
     assert blank(book.cell(1)) == []
     assert book.said == []

@@ -64,7 +64,10 @@ def run(shell: Any, code: str) -> str:
         ("%config_k floatx = float64", ["float64"]),
         ("w = K.variable([1., 2.])\n%watch K.sum(w)", ["K.sum(w)  3"]),
         ("n = 1\n%watch n + 41\nn = 2\n%watch", ["1  n + 41  42 -> 43"]),
-        ("%watch nope\n%watch -d 1\n%watch", ["NameError", "no longer: nope", "no watches;"]),
+        (
+            "%watch nope\n%watch -d 1\n%watch",
+            ["NameError", "no longer watched: nope", "no watches;"],
+        ),
         ("%watch a = 1", ["refused: one expression is needed"]),
         ("%watch -d 9", ["there is no watch 9"]),
         ("%watch -d x", ["%watch -d wants the number of a watch, got 'x'"]),

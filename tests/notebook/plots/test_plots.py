@@ -130,7 +130,7 @@ def test_records_are_bounded() -> None:
         record.add([float(n)])
     assert len(record) < 10 and record.steps == 1000 and record.every == 128
     assert [one["step"] for one in record.rows] == list(range(0, 1000, 128))
-    assert "every 128. step" in words(kbench.plots.history(record))
+    assert "steps, one in 128" in words(kbench.plots.history(record))
 
 
 def test_history_of_what_is_not_finite() -> None:

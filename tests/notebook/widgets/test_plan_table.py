@@ -70,7 +70,7 @@ def test_each_step_beside_what_the_machine_can_do(
     part._repr_mimebundle_()
     profile.publish(RunRecord("train", 0.01, 3 << 20, [STEP]))
     settled("'measure' finds", part)
-    assert '<th scope="col">of limit</th>' in part.html and "flop<" not in part.html
+    assert '<th scope="col">% of peak</th>' in part.html and "flop<" not in part.html
     monkeypatch.setattr(roofline, "known", lambda: LIMITS)
     part.measure_button.click()
     settled("67% flop", part)

@@ -29,7 +29,7 @@ async def test_a_session_is_not_written_over_a_file_unasked(
     async with bench((120, 40)) as (app, pilot, _):
         await submit(pilot, "define")
         await pilot.press("alt+s", "ctrl+u", *"mine.py", "enter")
-        await until(app, pilot, "mine.py is there already")
+        await until(app, pilot, "mine.py already exists")
         await pilot.press(answer)
         await settle(pilot)
         if not kept:
@@ -55,8 +55,8 @@ async def test_leaving_asks_while_a_file_is_written(answer: str, left: bool) -> 
     async with bench((80, 24)) as (app, pilot, _):
         app._main.panes.exporter.running = True
         await pilot.press("ctrl+q")
-        await until(app, pilot, "A file is being written.")
-        assert "[q] quit, there will be no file" in text_of(app)
+        await until(app, pilot, "A file is still being written.")
+        assert "[q] cancel it and quit" in text_of(app)
         await pilot.press(answer)
         await settle(pilot)
         assert app.is_running is not left

@@ -110,7 +110,7 @@ async def test_a_check_that_dies_with_its_kernel_is_survived() -> None:
         assert "checking row-means" in foot(app)
         session.die()
         await settle(pilot)
-        assert "the check did not end" in said(app) and not controller.hidden_cells.checking
+        assert "the check did not finish" in said(app) and not controller.hidden_cells.checking
         session.restart(replay=False)
         await settle(pilot)
         assert "runs unseen" in text_of(app)

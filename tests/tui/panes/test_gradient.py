@@ -62,7 +62,7 @@ async def test_g_on_what_has_no_gradient_says_so() -> None:
         await pilot.press("f3", "G", "g")
         await settle(pilot)
         said = [one.message for one in app._notifications]
-        assert said == ["gradients are of a tensor or a model, which c is not"]
+        assert said == ["c is a scalar; gradients need a tensor or a model"]
 
 
 async def test_enter_opens_the_gradient_in_the_value_grid() -> None:

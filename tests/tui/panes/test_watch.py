@@ -88,14 +88,14 @@ async def test_values_are_those_before_the_running_cell() -> None:
         await type_watch(pilot, "n + 1")
         await until(app, pilot, "42")
         await submit(pilot, "forever")
-        assert "as of before the running cell" in text_of(app)
+        assert "values from before the running cell" in text_of(app)
         session.names["n"] = 50
         asked = session.asked.count("watch")
         await settle(pilot)
         assert session.asked.count("watch") == asked
         await pilot.press("f2", "ctrl+c")
         await until(app, pilot, "42 -> 51")
-        assert "as of before" not in text_of(app)
+        assert "values from before" not in text_of(app)
 
 
 async def test_a_hidden_pane_asks_nothing() -> None:

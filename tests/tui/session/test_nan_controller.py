@@ -131,7 +131,7 @@ async def test_closing_gives_a_trace_up(monkeypatch: pytest.MonkeyPatch) -> None
     async with bench((120, 40), session_with(y=K.constant(1.0))) as (app, pilot, _):
         await submit(pilot, "1")
         await pilot.press("f3", "t")
-        await until(app, pilot, "Esc gives up")
+        await until(app, pilot, "Esc cancels")
         await pilot.press("escape")
         deadline = time.monotonic() + 60.0
         while not stopped and time.monotonic() < deadline:

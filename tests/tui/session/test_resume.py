@@ -64,7 +64,7 @@ async def test_resume_shows_the_cells_and_runs_them_only_if_asked(
         await settle(pilot)
         screen = text_of(app)
         assert "are back. Their variables are not." in screen
-        assert "run all again (2 cells, without the 1 that did not end)" in screen
+        assert "run all again (2 cells, without the 1 that did not finish)" in screen
         await pilot.press("n")
         await settle(pilot)
         screen = text_of(app)
@@ -115,7 +115,8 @@ async def test_of_several_sessions_one_is_picked_and_others_dropped(
     async with bench(size, session, state) as (app, pilot, _):
         await pilot.press("alt+u")
         await settle(pilot)
-        assert "Sessions that did not end" in text_of(app) and text_of(app).count("last: end") == 3
+        assert "Sessions that ended unexpectedly" in text_of(app)
+        assert text_of(app).count("last: end") == 3
         await pilot.press("down", "delete")
         await settle(pilot)
         assert text_of(app).count("last: end") == 2
@@ -132,7 +133,7 @@ async def test_a_session_that_did_not_end_is_spoken_of_once_asked_nothing(state:
     crashed(state, "first", "second")
     async with bench((120, 40), journaled(state), state) as (app, pilot, _):
         await settle(pilot)
-        assert "did not end; alt+U brings its 2 cells back" in said(app)
+        assert "ended unexpectedly; alt+U restores its 2 cells" in said(app)
         assert "In [1]: first" not in text_of(app)
 
 
@@ -145,7 +146,7 @@ async def test_a_session_that_was_left_comes_back_when_asked_for(state: Path) ->
         await pilot.press("alt+u")
         await settle(pilot)
         screen = text_of(app)
-        assert "run all again (1 cell)" in screen and "did not end" not in screen
+        assert "run all again (1 cell)" in screen and "did not finish" not in screen
         await pilot.press("a")
         await settle(pilot)
         assert text_of(app).count("In [1]: first = 1") == 2
@@ -247,7 +248,7 @@ async def test_an_attached_kernel_shows_whose_cells_are_whose(size: tuple[int, i
         guest._emit(events.Stream(ident, "stdout", "epoch 1\n"))
         await settle(pilot)
         screen = text_of(app)
-        assert "attached to kernel abc123 after 4 cells" in screen
+        assert "attached to kernel abc123 (4 cells so far)" in screen
         assert "another client" in screen and "epoch 1" in screen
         assert "attached to abc123" in screen and "busy" in screen
         await pilot.press("ctrl+c")
@@ -281,7 +282,7 @@ async def test_leaving_asks_only_for_a_cell_of_ours() -> None:
         await submit(pilot, "forever")
         await pilot.press("ctrl+q")
         await settle(pilot)
-        assert "it goes on in the kernel" in text_of(app)
+        assert "it keeps running in the kernel" in text_of(app)
 
 
 async def test_the_end_of_an_attached_kernel_is_said_and_waited_for() -> None:

@@ -158,7 +158,7 @@ async def test_quit_asks_while_a_cell_runs() -> None:
         await submit(pilot, "forever")
         await pilot.press("ctrl+q")
         await settle(pilot)
-        assert "A cell is running" in text_of(app)
+        assert "A cell is still running" in text_of(app)
         await pilot.press("s")
         await settle(pilot)
         assert app.is_running

@@ -59,7 +59,7 @@ def test_anothers_kernel_shows_its_names_and_its_clients_cells(tmp_path: Path) -
     with notebook(tmp_path) as (path, client):
         client.execute_interactive("import numpy as np; theirs = np.eye(3)", timeout=PATIENCE)
         with Terminal(tmp_path, "--existing", str(path)) as terminal:
-            terminal.until("attached to kernel notebook after 1 cell;", "theirs", "(3, 3)")
+            terminal.until("attached to kernel notebook (1 cell so far);", "theirs", "(3, 3)")
             client.execute_interactive("print('from ' + 'elsewhere')", timeout=PATIENCE)
             terminal.until("from elsewhere", "another client", "In [3]")
             terminal.run("theirs = theirs * 7")
@@ -266,9 +266,9 @@ def test_a_running_cell_is_interrupted_and_sizes_change_while_it_runs(tmp_path: 
             assert len(screen.split("\n")) == size[1]
             assert terminal.grid.columns == size[0]
         terminal.press("ctrl+q")
-        terminal.until("A cell is running.", "[q] quit, the running cell is stopped")
+        terminal.until("A cell is still running.", "[q] stop it and quit")
         terminal.press("s")
-        terminal.until("busy", gone="A cell is running.")
+        terminal.until("busy", gone="A cell is still running.")
         terminal.press("ctrl+c")
         terminal.until("KeyboardInterrupt", "idle")
         terminal.run("print('goes', before)")
@@ -276,7 +276,7 @@ def test_a_running_cell_is_interrupted_and_sizes_change_while_it_runs(tmp_path: 
         terminal.run(FOREVER)
         terminal.until("busy")
         terminal.press("ctrl+q")
-        terminal.until("A cell is running.")
+        terminal.until("A cell is still running.")
         terminal.press("q")
         assert terminal.ended() == 0
         assert b"\x1b[?1049l" in terminal.written  # the shell gets its own screen back

@@ -42,7 +42,7 @@ async def test_a_search_is_given_up_by_escape(monkeypatch: pytest.MonkeyPatch) -
         await until(app, "looking for what is 1")
         assert "Esc stops" in text_of(app)
         screen = await press(pilot, "escape")
-        assert "the search was given up" in screen and "looking for" not in screen
+        assert "search cancelled" in screen and "looking for" not in screen
         asked = session.asked.count("find")
         await pilot.pause(0.1)
         assert session.asked.count("find") == asked < 100_000
@@ -166,7 +166,7 @@ async def test_an_array_and_its_slice_are_written_and_not_over_a_file(tmp_path: 
         assert "written" in screen
         np.testing.assert_array_equal(np.load(file), values)
         screen = await press(pilot, "e", "s", "ctrl+u", *"x.npy", "enter")
-        assert "is there already" in screen
+        assert "already exists" in screen
         await press(pilot, "k")
         np.testing.assert_array_equal(np.load(file), values)
         await press(pilot, "e", "s", "ctrl+u", *"x.npy", "enter")
@@ -196,5 +196,5 @@ async def test_a_long_export_is_given_up_by_escape(
         await until(app, "writing x.csv")
         assert "Esc stops" in text_of(app)
         screen = await press(pilot, "escape")
-        assert "given up; nothing is written" in screen
+        assert "cancelled; nothing is written" in screen
         assert list(tmp_path.iterdir()) == []

@@ -214,7 +214,7 @@ def test_a_long_export_goes_on_beside_and_is_given_up(
     gate.clear()
     found = ask(inspector, "export", name="x", path=str(tmp_path / "b.csv"), wait=False)
     reply = finished(inspector, found, stop=True)
-    assert reply["error"] == {"kind": "stopped", "reason": "given up; nothing is written"}
+    assert reply["error"] == {"kind": "stopped", "reason": "cancelled; nothing is written"}
     assert [one.name for one in tmp_path.iterdir()] == ["a.csv"]
 
 

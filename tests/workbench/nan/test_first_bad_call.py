@@ -79,8 +79,9 @@ def test_log_of_zero_times_zero_is_told_where_it_was_made(
     assert first.startswith("NaN made by multiply") and first.endswith(": log(0) * 0"), text
     assert "test_first_bad_call.py" in first and "K.log(1 - p)" in text
     assert "log of 0 is -Inf" in text and "at [0, 0]: 0" in text
-    assert "the first call of step that made some, with the variables as they were before" in text
-    assert "learning rate" not in text and "holds NaN already" not in text
+    assert "the first call of step that gave NaN or Inf, with the variables as they were" in text
+    assert "as they were before it" in text
+    assert "learning rate" not in text and "already contains NaN" not in text
 
 
 def test_updates_without_results_are_looked_at_when_they_are_copied(recorder: Recorder) -> None:
@@ -150,7 +151,7 @@ def test_a_new_beginning_forgets_the_old_story(recorder: Recorder) -> None:
     assert "no NaN and no infinity" in told("step", names, recorder)
     K.set_value(names["W1"], np.full((4, 8), np.inf))
     names["step"](batch)
-    assert "variable W1 holds NaN already" in told("step", names, recorder)
+    assert "variable W1 already contains NaN" in told("step", names, recorder)
 
 
 def test_dropout_may_draw_other_numbers(recorder: Recorder) -> None:
@@ -172,7 +173,7 @@ def test_what_is_too_large_to_be_copied_is_told_as_before(
     names["step"](batch)
     names["step"](saturated(names, batch))
     names["step"](batch)
-    assert "W1 holds NaN already" in told("step", names, recorder)
+    assert "W1 already contains NaN" in told("step", names, recorder)
     assert not any(one.copies for one in recorder.first_bad._histories.values())
 
 

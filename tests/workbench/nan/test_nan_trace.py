@@ -116,8 +116,8 @@ def test_a_variable_that_is_bad_already_is_named(recorder: Recorder) -> None:
     step([])
     data = found(step, recorder)
     assert (data["source"], data["name_of"], data["index"]) == ("variable", "poisoned", [1])
-    assert nan_words.verdict(data) == "variable poisoned holds NaN already"
-    assert any("give the variables finite values" in one for one in data["notes"])
+    assert nan_words.verdict(data) == "variable poisoned already contains NaN"
+    assert any("re-initialise the variables, run once" in one for one in data["notes"])
     assert any("too large a learning rate" in one for one in data["notes"])
 
 
@@ -129,10 +129,8 @@ def test_what_zeros_in_place_of_bad_variables_show(recorder: Recorder) -> None:
     assert not np.isfinite(K.get_value(w)).any()
     data = found(step, recorder)
     text = "\n".join(nan_words.lines(data))
-    assert nan_words.verdict(data) == "variable lost holds NaN already"
-    assert (
-        "with 0 in place of what is not finite in the variables:\n  infinities made by log" in text
-    )
+    assert nan_words.verdict(data) == "variable lost already contains NaN"
+    assert "with 0 for NaN and Inf in the variables:\n  infinities made by log" in text
     assert np.isnan(K.get_value(w)).all()
     assert not any("too large a learning rate" in one for one in data["notes"])
 
@@ -141,7 +139,7 @@ def test_what_was_fed_is_named(recorder: Recorder) -> None:
     x, y = chain(lambda x: K.sum(x), np.array([1.0, NAN], "float32"))
     data = found(y, recorder)
     assert data["name_of"] == x.name.partition(":")[0]
-    assert nan_words.verdict(data) == f"what was fed to {data['name_of']} holds NaN already"
+    assert nan_words.verdict(data) == f"the value fed to {data['name_of']} contains NaN"
 
 
 def test_what_does_not_reach_the_result_is_told_as_such(recorder: Recorder) -> None:
@@ -254,7 +252,7 @@ def test_what_was_never_fed(recorder: Recorder) -> None:
         found(K.log(x), recorder)
     with pytest.raises(ProtocolError) as error:
         found(K.function([x], [x * 2.0]), recorder)
-    assert "not called yet" in error.value.reason
+    assert "kbench has not seen" in error.value.reason
 
 
 @pytest.mark.parametrize(

@@ -56,8 +56,8 @@ def window_attrs(strides: Sizes, padding: str, dilation_rate: Sizes, rank: int) 
     spacing = checked_ints(dilation_rate, rank, "dilation_rate")
     if max(steps) > 1 and max(spacing) > 1:
         raise ArgumentError(
-            f"strides {shown(strides)} and dilation_rate {shown(dilation_rate)} are both above 1, "
-            "of which only one may be"
+            "only one of strides and dilation_rate may be greater than 1, got "
+            f"strides={shown(strides)} and dilation_rate={shown(dilation_rate)}"
         )
     return {"strides": steps, "padding": padding, "dilation": spacing}
 

@@ -138,8 +138,8 @@ def _contract_infer(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) ->
     for i in range(batch):
         if None not in (x.shape[i], y.shape[i]) and x.shape[i] != y.shape[i]:
             raise ShapeError(
-                f"x is {x} and y is {y}, so their first axes differ: {x.shape[i]} and "
-                f"{y.shape[i]}, but a batch is one size",
+                f"batch sizes differ: x {x} has {x.shape[i]} on axis {i}, y {y} has "
+                f"{y.shape[i]} on axis {i}",
                 axes={"x": i, "y": i},
             )
     for i, j in zip(*axes, strict=True):
@@ -153,8 +153,8 @@ def _contract_infer(x: Spec, y: Spec, *, batch: int, axes: tuple[Axes, Axes]) ->
 
 def _unequal(x: Spec, y: Spec, i: int, j: int, batch: int) -> ShapeError:
     return ShapeError(
-        f"x is {x}, so axis {i - x.ndim} has {x.shape[i]} entries, but y is {y}, whose axis "
-        f"{j - y.ndim}, over which they are multiplied, has {y.shape[j]}",
+        f"inner sizes differ: x {x} has {x.shape[i]} on axis {i - x.ndim}, y {y} has "
+        f"{y.shape[j]} on axis {j - y.ndim}",
         axes={"x": i - x.ndim, "y": j - y.ndim},
         suggestion=(_batch_suggestion if batch else _suggestion)(x.shape, y.shape),
     )
