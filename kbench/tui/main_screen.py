@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from textual import events
 from textual.app import ComposeResult
 
-from kbench.tui import layout
 from kbench.tui.dialogs import diagnostics, overlays
 from kbench.tui.keys import keys
 from kbench.tui.lesson.lesson_screen import LessonScreen
@@ -36,8 +35,7 @@ from kbench.tui.panes.graph_controller import GraphController
 from kbench.tui.panes.panes import Panes
 from kbench.tui.panes.plan import PlanTable
 from kbench.tui.panes.plan_controller import PlanController, show_place
-from kbench.tui.panes.plan_pane import PlanPane
-from kbench.tui.panes.settings import SettingsPane
+from kbench.tui.panes.registry import BY_ID, LESSON, SIDE_PANES, new_view
 from kbench.tui.panes.variables import SNIPPETS, VariablesTable
 from kbench.tui.panes.watch import WatchTable
 from kbench.tui.panes.watch_controller import WatchController
@@ -58,6 +56,9 @@ from kbench.tui.value.value import ValuePane
 if TYPE_CHECKING:
     from kbench.tui.panes.plan_workers import WorkerTable
     from kbench.tui.transcript.cells import Block
+
+MOUNTED_AT_ONCE = 4
+"""Panes that come between two keys, after the first frame."""
 
 
 class MainScreen(LessonScreen):
@@ -83,9 +84,9 @@ class MainScreen(LessonScreen):
     def compose(self) -> ComposeResult:
         """What the first frame needs; the other panes follow it."""
         yield StatusLine("status")
-        yield Transcript()
+        yield new_view("transcript")
         yield Line("label")
-        yield Prompt()
+        yield new_view("prompt")
         yield HintLine("hint")
         yield KeyLine("keybar")
 
@@ -99,10 +100,11 @@ class MainScreen(LessonScreen):
     async def _complete(self) -> None:
         """Everything that can wait until a prompt is on the screen."""
         self.bench.begin()
-        await self.mount_all([TabLine("tabs"), VariablesTable(), ValuePane(), WatchTable()])
-        await self.mount_all([GradientTable(), GraphView(), PlanPane(), SettingsPane()])
-        await self.mount_all([CompletionList(), Banner("banner")])
-        self.on_title_changed(TitleChanged("settings", layout.TITLES["settings"]))
+        views = [new_view(pane) for pane in SIDE_PANES if pane != LESSON]
+        late = [TabLine("tabs"), *views, CompletionList(), Banner("banner")]
+        for at in range(0, len(late), MOUNTED_AT_ONCE):
+            await self.mount_all(late[at : at + MOUNTED_AT_ONCE])
+        self.on_title_changed(TitleChanged("settings", BY_ID["settings"].title))
         self.query_one(VariablesTable).update_rows([], [])
         self.query_one(PlanTable).show(None)
         self.query_one(WatchTable).show(self.watch_controller.expressions)

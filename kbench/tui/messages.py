@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from kbench.tui.layout import TITLES
+from kbench.tui.panes.registry import BY_ID
 from kbench.workbench.core_types import JsonObject, SettingValue
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class TitleChanged(Message):
     def __init__(self, pane: str, title: str, note: str | None = None) -> None:
         self.pane = pane
         self.title = title
-        self.note = title.removeprefix(TITLES[pane]).lstrip(": ") if note is None else note
+        self.note = note if note is not None else title.removeprefix(BY_ID[pane].title).lstrip(": ")
         super().__init__()
 
 

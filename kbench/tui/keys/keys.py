@@ -7,80 +7,21 @@ look, sort and ask; none of them runs, deletes or overwrites anything without a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from textual.binding import Binding, BindingType
 
-from kbench.tui.layout import SIDE_PANES, TITLES
+from kbench.tui.panes.registry import BY_ID, SIDE_PANES, Taker
 
 DELETE_LINE_END = "delete_to_end_of_line_or_delete_line"
 BAR_DROP_ORDER = ("interrupt", "settings", "zoom", "side", "history", "value", "plan", "variables")
 UNBOUND = "unbound"  # the key of what has none until the user gives it one
 BEYOND_LAST_PICTURE = 10**12  # more pictures than there are
-PLACES = {  # of each pane: whose rows of the table its keys are
-    "prompt": ("prompt",),
-    "transcript": ("transcript",),
-    "variables": ("table", "variables"),
-    "value": ("grid",),
-    "watch": ("table", "watch"),
-    "gradient": ("table", "gradient"),
-    "graph": ("graph",),
-    "plan": ("table", "plan"),
-    "settings": ("settings",),
-    "lesson": ("lesson",),
-}
 # Of each dialog: whose rows of the table its keys are.
 DIALOGS = (
     ("text", "lines", "trace"), ("list",), ("search",), ("axes", "axis"), ("line",), ("choice",),
 )  # fmt: skip
-HINTS: dict[str, dict[str, str]] = {  # of each place: what the line below the prompt tells of it
-    "prompt": {"complete": "complete", "search": "search"},
-    "transcript": {
-        "cell_leave": "prompt", "cell_fold": "fold", "cell_edit": "to prompt",
-        "explain": "explain error", "trace_newest": "trace NaN", "cell_copy": "copy",
-    },
-    "variables": {
-        "row_open": "value", "derive": "gradients", "graph": "graph", "watch_name": "watch",
-        "trace_name": "trace NaN", "filter": "filter", "sort": "sort",
-    },
-    "grid": {
-        "axes": "axes", "index": "index", "find": "find", "next_nan": "next NaN",
-        "image": "picture", "export": "export", "full": "full value",
-    },
-    "picture": {
-        "picture_cells": "numbers", "picture_before": "before", "picture_after": "next",
-        "channel_after": "channel", "picture_index": "index", "colours": "colours",
-        "picture_export": "export",
-    },
-    "watch": {
-        "watch_add": "add", "watch_edit": "edit", "watch_remove": "remove",
-        "watch_full": "all of the value",
-    },
-    "gradient": {"row_open": "values", "gradient_loss": "loss", "gradient_now": "compute"},
-    "graph": {
-        "node_fold": "fold", "node_unfold": "unfold", "node_search": "find", "node_place": "line",
-        "node_copy": "copy",
-    },
-    "plan": {
-        "row_open": "source", "plan_place": "line", "plan_unfold": "parts",
-        "plan_earlier": "run before", "plan_sort": "slowest", "trace_run": "trace NaN",
-        "plan_details": "details", "plan_workers": "workers",
-    },
-    "workers": {
-        "row_open": "worker", "workers_turn": "last run", "workers_sort": "slowest",
-        "workers_details": "details", "workers_earlier": "job before",
-    },
-    "settings": {"setting_edit": "change", "setting_less": "less", "setting_more": "more"},
-    "lesson": {
-        "step_next": "on", "step_back": "back", "lesson_check": "check", "lesson_hint": "hint",
-        "lesson_fold": "fold", "step_leave_text": "prompt",
-    },
-}  # fmt: skip
-# By what stands in a pane in place of its usual part.
-INNER_PLACES = {
-    "picture": ("picture",), "value-graph": ("graph",), "workers": ("table", "workers"),
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -133,7 +74,7 @@ TABLE: tuple[Key, ...] = (
     Key("main", "lower", "alt+down", "raise(3)", "move the border of the pane down"),
     Key("main", "higher", "alt+up", "raise(-3)", "move the border of the pane up"),
     *(
-        Key("main", f"tab_{number}", f"alt+{number}", f"pane('{pane}')", f"{TITLES[pane].lower()}")
+        Key("main", f"tab_{number}", f"alt+{number}", f"pane('{pane}')", BY_ID[pane].title.lower())
         for number, pane in enumerate(SIDE_PANES, 1)
     ),
     # Older terminals send ctrl+Enter as plain Enter, and some keep alt+Enter to themselves.
@@ -344,10 +285,10 @@ TABLE: tuple[Key, ...] = (
 )
 
 
-def hints(places: Sequence[str]) -> list[tuple[Key, str]]:
-    """The keys that are told while a pane has the focus, the most needed first, and their words."""
-    known = {key.id: key for place in ("main", *places) for key in of(place)}
-    return [(known[ident], word) for ident, word in HINTS[places[-1]].items()]
+def hints(taker: Taker) -> list[tuple[Key, str]]:
+    """The keys that are told while something takes the keys, the most needed first, with words."""
+    known = {key.id: key for place in ("main", *taker.places) for key in of(place)}
+    return [(known[ident], word) for ident, word in taker.hints.items()]
 
 
 def named(ident: str) -> Key:

@@ -17,7 +17,7 @@ from kbench.engine.runtime import config
 from kbench.tui.dialogs import dialogs
 from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.keys import keys
-from kbench.tui.layout import FOCUS_ORDER
+from kbench.tui.panes.registry import FOCUS_ORDER
 
 TYPED = ("result", "export = 3", "y = 2", "count", "train", "jump", "kept", "g, G", "[1]", "%who")
 RUNS = ("compute", "evaluate", "remove", "drop", "turn(", "edit", "run", "quit", "restart", "save",
