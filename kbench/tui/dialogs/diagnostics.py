@@ -17,6 +17,7 @@ from kbench.tui.session.bars import Line
 from kbench.tui.session.status import memory_of
 from kbench.tui.text.glyphs import human_bytes, human_seconds
 from kbench.tui.text.text import safe
+from kbench.tui.value.controller import ValueController
 
 if TYPE_CHECKING:
     from kbench.tui.app import WorkbenchApp
@@ -122,7 +123,7 @@ def _kernel(screen: MainScreen) -> list[str]:
     if session_controller.hello:
         shown = {name: value for name, value in session_controller.hello.items() if name != "verbs"}
         lines.append(f"inspector {shown}")
-    trips = sorted(screen.panes.round_trips)
+    trips = sorted(screen.panes.controller(ValueController).round_trips)
     if trips:
         lines.append(
             f"value round trips: {len(trips)}, median {trips[len(trips) // 2] * 1000:.1f} ms, "

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager
+from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager, may_replace
 from kbench.tui.dialogs.history import HistoryScreen
 from kbench.tui.dialogs.jump import JumpScreen
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keys
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes.registry import BY_ID, LESSON, PANES
-from kbench.tui.panes.variables import VariablesTable
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.text.text import OutputDecoder, safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, coloured
 from kbench.tui.transcript.error_rows import chain_rows, expression_rows
 from kbench.tui.transcript.examples import EXAMPLES
+from kbench.tui.value.controller import ValueController
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -157,7 +156,7 @@ def _under_way(screen: MainScreen) -> str:
     running = screen.session_controller.running()
     if screen.session_controller.state == "busy" and not (running is not None and running.origin):
         return "cell"
-    return "file" if screen.panes.exporter.running else ""
+    return "file" if screen.panes.controller(ValueController).exporter.running else ""
 
 
 def _ask_quit_of_busy(screen: MainScreen) -> None:
@@ -237,31 +236,12 @@ def ask_save(screen: MainScreen) -> None:
         target = Path(path).expanduser().absolute()
         go = partial(screen.background, partial(write, target))
         if target.exists():
-            ask_replace(screen, str(target), go)
+            screen.app.push_screen(*may_replace(str(target), go))
         else:
             go()
 
     title = "write the session to a script (.py) or a notebook (.ipynb)"
     screen.app.push_screen(InputDialog(title, "session.py", check=check), act)
-
-
-def ask_replace(screen: MainScreen, path: str, replace: Callable[[], object]) -> None:
-    """A file is there already."""
-
-    def act(answer: str | None) -> None:
-        if answer == "r":
-            replace()
-
-    question = f"{safe(Path(path).name)} is there already: {safe(path)}"
-    screen.app.push_screen(ChoiceDialog(question, [("r", "replace it"), ("k", "keep it")]), act)
-
-
-def ask_filter(screen: MainScreen) -> None:
-    """Filter the variables while typing."""
-    table = screen.query_one(VariablesTable)
-    screen.app.push_screen(
-        InputDialog("show names that contain", table.filter_text, live=table.set_filter)
-    )
 
 
 def show_jump(screen: MainScreen) -> None:

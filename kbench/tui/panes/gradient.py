@@ -6,10 +6,9 @@ import textwrap
 from dataclasses import replace
 
 from textual.content import Content
-from textual.message import Message
 
 from kbench.tui.keys import keys
-from kbench.tui.messages import CopyText, TitleChanged
+from kbench.tui.messages import CopyText, PaneMessage, TitleChanged
 from kbench.tui.panes.rows import number_text, shape_text
 from kbench.tui.text.glyphs import human_seconds
 from kbench.tui.text.table import Column, Table
@@ -38,7 +37,7 @@ class GradientTable(Table):
         Column("mark", 0),
     )
 
-    class Wanted(Message):
+    class Wanted(PaneMessage):
         """A key that needs a dialog or the kernel: compute, choose, stop."""
 
         def __init__(self, what: str) -> None:

@@ -2,41 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.panes import rows
+from kbench.tui.panes.bench import Bench, PaneController
 from kbench.tui.panes.gradient import GradientTable
+from kbench.tui.panes.variables import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
+from kbench.tui.text.table import Table
 from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import Row
 
-if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
 
-
-class GradientController:
+class GradientController(PaneController):
     """Has the gradients of one loss computed: the chosen one, else the newest scalar."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self.screen = screen
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
         self.loss = ""  # chosen by the user; '' follows the newest
         self._losses: list[str] = []
         self._dirty = True
         self._forced = False
         self._newest_number = 0  # number of the newest that was told: its reply may come behind it
-        self._requests = Latest(screen.background)
+        self._requests = Latest(bench.run)
+        bench.on(GradientTable.Wanted, lambda event: self.act(event.what))
+        bench.on(VariablesTable.DeriveWanted, lambda event: self.derive(event.name))
+        bench.on(Table.Opened, self._opened)
+        bench.told("gradient", self.on_push)
 
     @property
     def _table(self) -> GradientTable | None:
-        found = self.screen.query(GradientTable)
-        return found.first() if found else None
+        return self.bench.view(GradientTable)
 
     # ------------------------------------------------------------------ what happens
 
-    def changed(self) -> None:
+    def mounted(self) -> None:
+        """It says that there is nothing yet."""
+        if (table := self._table) is not None:
+            table.clear()
+
+    def changed(self, names: Sequence[str] | None = None, many: bool = False) -> None:
         """A variable, a setting or the namespace has changed."""
         self._dirty = True
         self.refresh()
@@ -47,19 +55,23 @@ class GradientController:
         if (table := self._table) is not None:
             table.clear()
 
+    def state_changed(self) -> None:
+        """Gradients wait while a cell runs."""
+        self.refresh()
+
     def refresh(self) -> None:
         """Have gradients computed, if they are on the screen, old, and no cell runs."""
         wanted = self._dirty or self._forced
-        if wanted and self.screen.session_controller.state == "idle" and self._shown():
+        if wanted and self.bench.state == "idle" and self._shown():
             self._requests.submit(self._ask)
 
     def _shown(self) -> bool:
         """Whether the gradients are on the screen, or one of them in the value grid."""
-        if self.screen.shows("gradient"):
+        if self.bench.shows("gradient"):
             return True
-        table, pane = self._table, self.screen.query(ValuePane)
-        opened = pane.first().shown if pane else ""
-        return table is not None and self.screen.shows("value") and bool(table.row_of(opened))
+        table, pane = self._table, self.bench.view(ValuePane)
+        opened = "" if pane is None else pane.shown
+        return table is not None and self.bench.shows("value") and bool(table.row_of(opened))
 
     async def _ask(self) -> None:
         table = self._table
@@ -67,7 +79,7 @@ class GradientController:
             return
         forced, self._dirty, self._forced = self._forced, False, False
         try:
-            data = await self.screen.bench.link.ask("gradient", loss=self.loss, force=forced)
+            data = await self.bench.ask("gradient", loss=self.loss, force=forced)
         except AskFailed as error:
             if self.loss and not forced:  # the chosen loss is gone
                 self.loss, self._dirty = "", True
@@ -102,9 +114,9 @@ class GradientController:
             table.fail(loss, str(data["error"]))
         else:
             table.show(data)
-            pane = self.screen.query_one(ValuePane)
-            if table.row_of(pane.shown):
-                self.screen.background(partial(self._open, pane.shown, follow=False))
+            pane = self.bench.view(ValuePane)
+            if pane is not None and table.row_of(pane.shown):
+                self.bench.run(partial(self._open, pane.shown, follow=False))
 
     # ------------------------------------------------------------------ keys
 
@@ -115,22 +127,22 @@ class GradientController:
         elif what == "choose":
             self._choose()
         elif what == "stop":
-            self.screen.background(self._stop)
+            self.bench.run(self._stop)
 
     def derive(self, name: str) -> None:
         """Show the gradients of what is called `name`, and go there."""
-        self.screen.action_pane("gradient")
+        self.bench.go("gradient")
         self._force(name)
 
     def _force(self, loss: str) -> None:
         self.loss, self._forced = loss, True
-        if self.screen.session_controller.state == "busy":
-            self.screen.notify("computed when the running cell ends", timeout=2, markup=False)
+        if self.bench.state == "busy":
+            self.bench.notify("computed when the running cell ends", 2)
         self.refresh()
 
     def _choose(self) -> None:
         if not self._losses:
-            self.screen.notify("there is no scalar tensor to derive", timeout=2, markup=False)
+            self.bench.notify("there is no scalar tensor to derive", 2)
             return
         losses = list(self._losses)
 
@@ -138,34 +150,39 @@ class GradientController:
             if at is not None:
                 self._force(losses[at])
 
-        self.screen.app.push_screen(ListDialog("Gradients of", losses), take)
+        self.bench.open(ListDialog("Gradients of", losses), take)
 
     async def _stop(self) -> None:
         try:
-            await self.screen.bench.link.ask("gradient", loss=self.loss, stop=True)
+            await self.bench.ask("gradient", loss=self.loss, stop=True)
         except AskFailed as error:
-            self.screen.notify(str(error), severity="warning", markup=False)
+            self.bench.notify(str(error), warning=True)
+
+    def _opened(self, event: Table.Opened) -> None:
+        """Enter in the table shows a gradient in the value grid."""
+        if event.table.id == "gradient":
+            self.open(event.key)
 
     def open(self, key: str) -> None:
         """Show a gradient in the value grid."""
         table = self._table
         if table is None or not table.row_of(key):
-            self.screen.notify("the loss does not depend on it", timeout=2, markup=False)
+            self.bench.notify("the loss does not depend on it", 2)
             return
 
-        self.screen.background(partial(self._open, key, follow=True))
+        self.bench.run(partial(self._open, key, follow=True))
 
     async def _open(self, key: str, follow: bool) -> None:
-        table, pane = self._table, self.screen.query_one(ValuePane)
+        table, pane = self._table, self.bench.view(ValuePane)
         try:
-            data = await self.screen.bench.link.ask("summary", names=[key])
+            data = await self.bench.ask("summary", names=[key])
         except AskFailed as error:
-            self.screen.notify(str(error), severity="warning", markup=False)
+            self.bench.notify(str(error), warning=True)
             return
         found = rows.rows_of(data)
-        if not found or table is None:
+        if not found or table is None or pane is None:
             return
         name = str(table.row_of(key).get("name") or "")
         pane.open(replace(found[0], label=f"d {table.data.get('loss')} / d {name}", code=key))
         if follow:
-            self.screen.action_pane("value")
+            self.bench.go("value")

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 from textual import events
 from textual.content import Content
-from textual.message import Message
 
 from kbench.tui.keys import keys
-from kbench.tui.messages import CopyText
+from kbench.tui.messages import CopyText, PaneMessage
 from kbench.tui.text.glyphs import human_seconds
 from kbench.tui.text.lines import LineView
 from kbench.tui.text.table import cut
@@ -48,14 +47,14 @@ class GraphView(LineView):
     COMPONENT_CLASSES = {"table--cursor", "table--header"}
     header_rows = 0  # 2 while there is a graph
 
-    class PlaceWanted(Message):
+    class PlaceWanted(PaneMessage):
         """The line of the program that made a node shall be shown."""
 
         def __init__(self, place: str) -> None:
             self.place = place
             super().__init__()
 
-    class SearchWanted(Message):
+    class SearchWanted(PaneMessage):
         """Words to look for shall be asked for."""
 
         def __init__(self, view: GraphView) -> None:

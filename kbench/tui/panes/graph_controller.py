@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs.dialogs import InputDialog
-from kbench.tui.messages import TitleChanged
+from kbench.tui.panes.bench import Bench, PaneController
 from kbench.tui.panes.graph import GraphView
 from kbench.tui.panes.variables import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
@@ -16,33 +15,38 @@ from kbench.tui.text.outline import root_of
 from kbench.tui.text.text import safe
 from kbench.workbench.core_types import JsonObject
 
-if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
-
 MAX_NODES = 10_000
 """Nodes that are drawn; the title tells how many there are."""
 GRAPH_KINDS = ("placeholder", "tensor", "update", "function", "variable")
 
 
-class GraphController:
+class GraphController(PaneController):
     """One name at a time; fetched again after each cell while it is on the screen."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen = screen
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
         self.name = ""
         self._shown = ""  # what is drawn
         self._dirty = False
-        self._request = Latest(screen.background)
+        self._request = Latest(bench.run)
+        bench.on(VariablesTable.Pointed, lambda event: self.point(event.name))
+        bench.on(VariablesTable.GraphWanted, self._wanted)
+        bench.on(GraphView.PlaceWanted, lambda event: bench.show_place(event.place))
+        bench.on(GraphView.SearchWanted, lambda event: self.search(event.view))
 
     @property
     def _view(self) -> GraphView | None:
-        found = self._screen.query("#graph")
-        return found.first(GraphView) if found else None
+        return self.bench.view(GraphView, "graph")
+
+    def _wanted(self, event: VariablesTable.GraphWanted) -> None:
+        table = self.bench.view(VariablesTable)
+        if table is not None and table.find(event.name) is not None:
+            self.open(event.name)
 
     def open(self, name: str) -> None:
         """Show how a name comes about and go there."""
         self.follow(name)
-        self._screen.action_pane("graph")
+        self.bench.go("graph")
 
     def follow(self, name: str) -> None:
         """Show how a name comes about as soon as the pane is on the screen."""
@@ -52,16 +56,12 @@ class GraphController:
 
     def point(self, name: str) -> None:
         """The cursor in the variables is on a name: follow it if it has a graph."""
-        table = self._screen.query_one(VariablesTable)
-        row = table.find(name)
-        if (
-            row is not None
-            and (row.kind in GRAPH_KINDS or row.parts)
-            and self._screen.shows("graph")
-        ):
+        table = self.bench.view(VariablesTable)
+        row = None if table is None else table.find(name)
+        if row is not None and (row.kind in GRAPH_KINDS or row.parts) and self.bench.shows("graph"):
             self.follow(name)
 
-    def changed(self, names: Sequence[str] | None = None) -> None:
+    def changed(self, names: Sequence[str] | None = None, many: bool = False) -> None:
         """Something has run; or of these names one may be the graph's."""
         if names is not None and root_of(self.name) not in names:
             return
@@ -77,11 +77,11 @@ class GraphController:
 
     def refresh(self) -> None:
         """Ask for what is both old and on the screen."""
-        if self._dirty and self.name and self._screen.shows("graph"):
+        if self._dirty and self.name and self.bench.shows("graph"):
             self._request.submit(self._fetch)
 
     def _set_title(self, words: str) -> None:
-        self._screen.on_title_changed(TitleChanged("graph", words))
+        self.bench.title("graph", words)
 
     async def _fetch(self) -> None:
         view, name = self._view, self.name
@@ -117,8 +117,7 @@ class GraphController:
         self._set_title(f"Graph: {safe(name)} ({words})")
 
     async def _ask(self, name: str, start: int) -> JsonObject:
-        data: JsonObject = await self._screen.bench.link.ask("graph", name=name, start=start)
-        return data
+        return await self.bench.ask("graph", name=name, start=start)
 
     # ------------------------------------------------------------------ keys
 
@@ -129,7 +128,7 @@ class GraphController:
             view.search(words)
 
         ask = InputDialog("find a node by name, operation or shape", view.search_text, live=live)
-        self._screen.app.push_screen(ask, partial(self._searched, view))
+        self.bench.open(ask, partial(self._searched, view))
 
     @staticmethod
     def _searched(view: GraphView, words: str | None) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.content import Content
-from textual.message import Message
 
 from kbench.tui.keys import keys
-from kbench.tui.messages import CopyText, TitleChanged, TraceNan
+from kbench.tui.messages import CopyText, PaneMessage, TitleChanged, TraceNan
 from kbench.tui.text.glyphs import Glyphs, human_bytes, human_seconds
 from kbench.tui.text.table import Column, Table, cut
 from kbench.tui.text.text import safe
@@ -37,6 +36,15 @@ def share_bar(share: float, glyphs: Glyphs) -> str:
     return f"{glyphs.bars[-1] * full:<{BAR_CELLS}} {share * 100:3.0f}%"
 
 
+class WorkersWanted(PaneMessage):
+    """Another job by its number, what is known in words, or the plan of the last run."""
+
+    def __init__(self, what: str, number: int = 0) -> None:
+        self.what = what
+        self.number = number
+        super().__init__()
+
+
 class PlanTable(Table):
     """Steps of one run; Enter shows the source of a step, [ and ] earlier and later runs."""
 
@@ -54,7 +62,7 @@ class PlanTable(Table):
         Column("place", 7, most=16),
     )
 
-    class Wanted(Message):
+    class Wanted(PaneMessage):
         """A run, the source of a step, a place, the limits or the workers of a job are wanted."""
 
         def __init__(self, what: str, number: int = 0, text: str = "") -> None:

@@ -2,48 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from kbench.tui.dialogs import overlays
-from kbench.tui.messages import TitleChanged
-from kbench.tui.panes.plan import PlanTable
+from kbench.tui.dialogs.dialogs import Pager
+from kbench.tui.panes.bench import Bench, PaneController
+from kbench.tui.panes.plan import PlanTable, WorkersWanted
 from kbench.tui.panes.plan_pane import PlanPane
 from kbench.tui.session.link import AskFailed, Latest
+from kbench.tui.text.table import Table
 from kbench.tui.text.text import safe
 from kbench.tui.transcript.cells import coloured
-from kbench.tui.transcript.transcript import Transcript
 from kbench.workbench.core_types import JsonObject, Row
-
-if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
 
 MEASURE_TIMEOUT_SECONDS = 30.0
 """Seconds for measuring the machine; it takes one, but the machine may be busy."""
 
 
-class PlanController:
+class PlanController(PaneController):
     """Asks only while the pane is on the screen and something may have run."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen = screen
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
         self._dirty = True  # of the run on show
         self._workers_dirty = True
         self._pushed: list[Row] = []  # what the kernel has told of the job that leads
-        self._request = Latest(screen.background)
+        self._request = Latest(bench.run)
+        bench.on(PlanTable.Wanted, self.act)
+        bench.on(WorkersWanted, lambda event: self.act_on_workers(event.what, event.number))
+        bench.on(Table.Opened, self._opened)
+        bench.told("jobs", self.on_push)
 
     @property
     def _pane(self) -> PlanPane | None:
-        found = self._screen.query(PlanPane)
-        return found.first() if found else None
+        return self.bench.view(PlanPane)
 
     @property
     def _table(self) -> PlanTable | None:
         return None if self._pane is None else self._pane.table
 
-    def changed(self) -> None:
+    def mounted(self) -> None:
+        """It says that nothing has run yet."""
+        if (table := self._table) is not None:
+            table.show(None)
+
+    def changed(self, names: Sequence[str] | None = None, many: bool = False) -> None:
         """Something may have run."""
         self._dirty = True
         self.refresh()
@@ -59,13 +64,13 @@ class PlanController:
         self._dirty = self._workers_dirty = True
         self._pushed = []
         if (pane := self._pane) is not None:
-            self._screen.background(pane.forget)
+            self.bench.run(pane.forget)
 
     def refresh(self) -> None:
         """Ask for what is on show, if it is on show and may be another."""
-        idle_or_busy = self._screen.session_controller.state in ("idle", "busy")
+        idle_or_busy = self.bench.state in ("idle", "busy")
         is_old = self._dirty or self._workers_dirty
-        if is_old and idle_or_busy and self._screen.shows("plan"):
+        if is_old and idle_or_busy and self.bench.shows("plan"):
             self._request.submit(self._fetch)
 
     async def _fetch(self, measure: bool = False) -> None:
@@ -102,10 +107,9 @@ class PlanController:
 
     async def _fetch_workers(self, pane: PlanPane) -> None:
         self._workers_dirty = False
-        link = self._screen.bench.link
         wanted: JsonObject = {} if pane.pinned is None else {"job": pane.pinned}
         try:
-            data = await link.ask("jobs", **wanted)
+            data = await self.bench.ask("jobs", **wanted)
         except AskFailed as error:
             if wanted:  # so many others have ended that it is not kept
                 pane.pinned, self._workers_dirty = None, True
@@ -118,14 +122,13 @@ class PlanController:
             pane.worker_table.show(data)
 
     def _tell(self, error: AskFailed) -> None:
-        self._screen.on_title_changed(TitleChanged("plan", f"Plan: {safe(str(error))}"))
+        self.bench.title("plan", f"Plan: {safe(str(error))}")
 
     async def _ask(self, timeout: float, arguments: JsonObject) -> JsonObject:
-        data: JsonObject = await self._screen.bench.link.ask("plan", timeout, **arguments)
-        return data
+        return await self.bench.ask("plan", timeout, **arguments)
 
     def _notify(self, words: str) -> None:
-        self._screen.notify(safe(words), timeout=3, markup=False)
+        self.bench.notify(safe(words), 3)
 
     # ------------------------------------------------------------------ keys
 
@@ -142,7 +145,7 @@ class PlanController:
         elif event.what == "details":
             self._show_lines("The run", [] if self._table is None else self._table.details())
         elif event.what == "place":
-            show_place(self._screen, event.text)
+            self.bench.show_place(event.text)
 
     def act_on_workers(self, what: str, number: int) -> None:
         """A key of the table of workers."""
@@ -165,6 +168,13 @@ class PlanController:
             await pane.turn()
             await self._fetch()
 
+    def _opened(self, event: Table.Opened) -> None:
+        """Enter in one of the two tables."""
+        if event.table.id == "plan-run":
+            self.open(event.key)
+        elif event.table.id == "workers":
+            self.open_worker(event.key)
+
     def open_worker(self, key: str) -> None:
         """Show all that is known of one worker."""
         pane = self._pane
@@ -172,11 +182,11 @@ class PlanController:
             self._show_lines("Worker", pane.worker_table.details(key))
 
     def _show_lines(self, title: str, lines: list[str]) -> None:
-        overlays.show_text(self._screen, title, [Content(line) for line in lines])
+        self.bench.open(Pager(title, [Content(line) for line in lines]))
 
     def open(self, key: str) -> None:
         """Show the generated source of a step."""
-        self._screen.background(partial(self._open, key), opens=True)
+        self.bench.run(partial(self._open, key), opens=True)
 
     async def _open(self, key: str) -> None:
         table = self._table
@@ -193,19 +203,7 @@ class PlanController:
             source = str(data.get("source") or "")
         if source:
             title = f"source of step {row['step']}: {safe(str(row.get('op')))}"
-            overlays.show_text(self._screen, title, list(coloured(source)))
+            self.bench.open(Pager(title, list(coloured(source))))
         else:
             form = safe(str(row.get("form") or ""))
             self._notify(f"this step has no generated source: it ran as {form}")
-
-
-def show_place(screen: MainScreen, place: str) -> None:
-    """Go to the cell of a place like `In [3] line 2`; of a file, say and copy where."""
-    if not place:
-        screen.notify("it is not known which line made this", timeout=2, markup=False)
-    elif screen.query_one(Transcript).show_place(place):
-        screen.action_pane("transcript")
-        screen.notify(safe(place), timeout=3, markup=False)
-    else:
-        screen.app.copy_to_clipboard(place)
-        screen.notify(f"{safe(place)} (copied)", timeout=5, markup=False)

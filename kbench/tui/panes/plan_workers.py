@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from textual.content import Content
-from textual.message import Message
 
 from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, TitleChanged
-from kbench.tui.panes.plan import BAR_CELLS, SORTS, share_bar
+from kbench.tui.panes.plan import BAR_CELLS, SORTS, WorkersWanted, share_bar
 from kbench.tui.text.glyphs import human_bytes, human_seconds
 from kbench.tui.text.table import CellText, Column, Table, cut
 from kbench.tui.text.text import safe, wrap
@@ -37,14 +36,6 @@ class WorkerTable(Table):
         Column("in", 3, right=True),
         Column("out", 4, right=True),
     )
-
-    class Wanted(Message):
-        """Another job by its number, what is known in words, or the plan of the last run."""
-
-        def __init__(self, what: str, number: int = 0) -> None:
-            self.what = what
-            self.number = number
-            super().__init__()
 
     def __init__(self) -> None:
         super().__init__("workers")
@@ -176,17 +167,17 @@ class WorkerTable(Table):
         now = self.job.get("job")
         at = numbers.index(now) + step if now in numbers else -1
         if 0 <= at < len(numbers):
-            self.post_message(self.Wanted("job", numbers[at]))
+            self.post_message(WorkersWanted("job", numbers[at]))
         else:
             self.app.bell()
 
     def action_turn(self) -> None:
         """The plan of the last run in this place."""
-        self.post_message(self.Wanted("turn"))
+        self.post_message(WorkersWanted("turn"))
 
     def action_details(self) -> None:
         """Read what does not fit."""
-        self.post_message(self.Wanted("details"))
+        self.post_message(WorkersWanted("details"))
 
     def action_copy(self) -> None:
         """Copy all of it in words."""

@@ -1,6 +1,6 @@
 """Which panes there are: the one table that everything reads that lists them.
 
-It names widgets and imports none, so that the layout and the keys can read it.
+It names widgets and controllers and imports none, so that the layout and the keys can read it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class PaneSpec:
     region: str  # one of REGIONS
     view: str  # its widget, as `module:class`
     takers: tuple[Taker, ...]  # the first that is shown takes the keys
+    controller: str = ""  # what fills it, likewise
     tab: str = ""  # on its tab, where that is not the title
     shares: Mapping[str, int] = field(default_factory=dict)
     """Percent of its column, or from where on its neighbour has the rest, by the layout's kind."""
@@ -90,6 +91,7 @@ PANES: tuple[PaneSpec, ...] = (
         region="left",
         shares={"two": 45},
         view="kbench.tui.panes.variables:VariablesTable",
+        controller="kbench.tui.panes.variables_controller:VariablesController",
         takers=(
             Taker(
                 "variables",
@@ -110,6 +112,7 @@ PANES: tuple[PaneSpec, ...] = (
         region="right",
         shares={"three": 50},
         view="kbench.tui.value.value:ValuePane",
+        controller="kbench.tui.value.controller:ValueController",
         takers=(
             Taker(
                 "grid",
@@ -139,6 +142,7 @@ PANES: tuple[PaneSpec, ...] = (
         region="corner",
         shares={"three": 35},  # from below, without the settings
         view="kbench.tui.panes.watch:WatchTable",
+        controller="kbench.tui.panes.watch_controller:WatchController",
         takers=(
             Taker(
                 "watch",
@@ -157,6 +161,7 @@ PANES: tuple[PaneSpec, ...] = (
         about="How a loss changes with each variable, on what was fed last. Enter shows values.",
         region="stack",
         view="kbench.tui.panes.gradient:GradientTable",
+        controller="kbench.tui.panes.gradient_controller:GradientController",
         takers=(
             Taker(
                 "gradient",
@@ -174,6 +179,7 @@ PANES: tuple[PaneSpec, ...] = (
         ),
         region="stack",
         view="kbench.tui.panes.graph:GraphView",
+        controller="kbench.tui.panes.graph_controller:GraphController",
         takers=(Taker("graph", ("graph",), GRAPH_HINTS),),
     ),
     PaneSpec(
@@ -183,6 +189,7 @@ PANES: tuple[PaneSpec, ...] = (
         about="What a run did, step by step. Enter shows the source of a step, [ an earlier run.",
         region="foot",
         view="kbench.tui.panes.plan_pane:PlanPane",
+        controller="kbench.tui.panes.plan_controller:PlanController",
         takers=(
             Taker(
                 "plan-run",
@@ -211,6 +218,7 @@ PANES: tuple[PaneSpec, ...] = (
         about="Changed in the kernel at once; what the kernel refuses is not shown as set.",
         region="corner",
         view="kbench.tui.panes.settings:SettingsPane",
+        controller="kbench.tui.panes.settings_controller:SettingsController",
         takers=(
             Taker(
                 "settings-list",

@@ -6,10 +6,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from textual.content import Content
-from textual.message import Message
 
 from kbench.tui.keys import keys
-from kbench.tui.messages import CompareWanted, CopyText, InsertText, TitleChanged, TraceNan
+from kbench.tui.messages import (
+    CompareWanted,
+    CopyText,
+    InsertText,
+    PaneMessage,
+    TitleChanged,
+    TraceNan,
+)
 from kbench.tui.panes.rows import (
     KIND_WORDS,
     SHORT_DTYPES,
@@ -98,41 +104,41 @@ class VariablesTable(Table):
         Column("range / note", 0, most=60, least=20, stretch=True),
     )
 
-    class FilterWanted(Message):
+    class FilterWanted(PaneMessage):
         """The user wants to type a filter."""
 
-    class Pointed(Message):
+    class Pointed(PaneMessage):
         """The cursor stands on another name."""
 
         def __init__(self, name: str) -> None:
             self.name = name
             super().__init__()
 
-    class ExactWanted(Message):
+    class ExactWanted(PaneMessage):
         """Statistics of every element of a name are wanted."""
 
         def __init__(self, name: str) -> None:
             self.name = name
             super().__init__()
 
-    class PartsWanted(Message):
+    class PartsWanted(PaneMessage):
         """Rows below unfolded rows are on the screen, and not at hand or old."""
 
-    class GraphWanted(Message):
+    class GraphWanted(PaneMessage):
         """The user wants to see how the name comes about."""
 
         def __init__(self, name: str) -> None:
             self.name = name
             super().__init__()
 
-    class DeriveWanted(Message):
+    class DeriveWanted(PaneMessage):
         """The user wants to see the gradients of a tensor or a model."""
 
         def __init__(self, name: str) -> None:
             self.name = name
             super().__init__()
 
-    class WatchWanted(Message):
+    class WatchWanted(PaneMessage):
         """The user wants to see how the value changes."""
 
         def __init__(self, expression: str) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from textual.content import Content
-from textual.message import Message
 
 from kbench.tui.keys import keys
-from kbench.tui.messages import CopyText, TitleChanged
+from kbench.tui.messages import CopyText, PaneMessage, TitleChanged
 from kbench.tui.text.glyphs import human_seconds
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import one_line, safe
@@ -52,7 +51,7 @@ class WatchTable(Table):
         Column("value", 0, most=200, least=12, stretch=True),
     )
 
-    class Wanted(Message):
+    class Wanted(PaneMessage):
         """A key that needs a dialog or the kernel: add, edit, evaluate, remove."""
 
         def __init__(self, what: str, expression: str = "") -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
-from kbench.tui.dialogs import overlays
-from kbench.tui.dialogs.dialogs import InputDialog
-from kbench.tui.messages import TitleChanged
+from kbench.tui.dialogs.dialogs import InputDialog, Pager
+from kbench.tui.messages import ValueCommand
+from kbench.tui.panes.bench import Bench, PaneController
+from kbench.tui.panes.variables import VariablesTable
 from kbench.tui.panes.watch import WatchTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import JsonObject
-
-if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
 
 MAX_WATCHES = 50
 """Watches in the list: all are evaluated after each change, and stand on a screen or two."""
@@ -23,29 +20,37 @@ MAX_EXPRESSION_CHARACTERS = 1_000
 """Characters of one expression."""
 
 
-class WatchController:
+class WatchController(PaneController):
     """Adds, edits and removes watches, and has them evaluated when something has changed."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self.screen = screen
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
         self.expressions: list[str] = []
         self._dirty = True
         self._forced: list[str] = []
-        self._requests = Latest(screen.background)
+        self._requests = Latest(bench.run)
+        bench.on(WatchTable.Wanted, lambda event: self.act(event.what, event.expression))
+        bench.on(VariablesTable.WatchWanted, lambda event: self.add(event.expression))
+        bench.on(ValueCommand, self._value_command)
+        bench.told("watch", self.on_push)
+        bench.told("watching", self.on_magic)
 
     @property
     def _table(self) -> WatchTable | None:
-        found = self.screen.query(WatchTable)
-        return found.first() if found else None
+        return self.bench.view(WatchTable)
 
     # ------------------------------------------------------------------ what happens
+
+    def mounted(self) -> None:
+        """Those of the last session may have come before."""
+        self._show()
 
     def restore(self, expressions: Sequence[str]) -> None:
         """Those of the last session, before those that were added since."""
         self.expressions = list(dict.fromkeys([*expressions, *self.expressions]))[:MAX_WATCHES]
         self._show()
 
-    def changed(self) -> None:
+    def changed(self, names: Sequence[str] | None = None, many: bool = False) -> None:
         """A variable, a setting or the namespace has changed."""
         self._dirty = True
         self.refresh()
@@ -56,13 +61,17 @@ class WatchController:
         if (table := self._table) is not None:
             table.forget()
 
+    def state_changed(self) -> None:
+        """Watches wait while a cell runs."""
+        self.refresh()
+
     def refresh(self) -> None:
         """Have watches evaluated, if they are on the screen, old, and no cell runs."""
-        table, state = self._table, self.screen.session_controller.state
+        table, state = self._table, self.bench.state
         if table is None:
             return
         table.hold(state == "busy")
-        if self._dirty and state == "idle" and self.screen.shows("watch"):
+        if self._dirty and state == "idle" and self.bench.shows("watch"):
             self._requests.submit(self._ask)
 
     async def _ask(self) -> None:
@@ -73,12 +82,10 @@ class WatchController:
         if not self.expressions:
             return
         try:
-            data = await self.screen.bench.link.ask(
-                "watch", expressions=self.expressions, force=forced
-            )
+            data = await self.bench.ask("watch", expressions=self.expressions, force=forced)
         except AskFailed as error:
             self._dirty = True
-            self.screen.on_title_changed(TitleChanged("watch", f"Watch: {error}"))
+            self.bench.title("watch", f"Watch: {error}")
             return
         self._dirty = self._dirty or bool(data.get("held"))
         rows = [
@@ -88,10 +95,10 @@ class WatchController:
         ]
         table.show(self.expressions, [{**row, "changed": False} for row in rows])
 
-    def on_push(self, rows: Sequence[JsonObject]) -> None:
+    def on_push(self, data: JsonObject) -> None:
         """The kernel has evaluated some."""
         if (table := self._table) is not None:
-            table.show(self.expressions, rows)
+            table.show(self.expressions, data.get("rows") or [])
 
     def on_magic(self, data: JsonObject) -> None:
         """`%watch` was said in a cell: the pane follows."""
@@ -112,7 +119,7 @@ class WatchController:
         elif what == "evaluate":
             self._evaluate(expression)
         elif what == "full" and (table := self._table) is not None:
-            overlays.show_text(self.screen, "Watch", table.words(expression))
+            self.bench.open(Pager("Watch", table.words(expression)))
         elif what == "remove":
             self._set([kept for kept in self.expressions if kept != expression])
 
@@ -128,22 +135,26 @@ class WatchController:
             if typed is not None and typed.strip():
                 take(typed.strip())
 
-        self.screen.app.push_screen(InputDialog(title, text, check=check), done)
+        self.bench.open(InputDialog(title, text, check=check), done)
 
     def add(self, expression: str) -> None:
         """Watch one more expression."""
         if expression in self.expressions:
-            self.screen.notify(f"{expression} is watched already", timeout=2, markup=False)
+            self.bench.notify(f"{expression} is watched already", 2)
         elif len(self.expressions) >= MAX_WATCHES:
-            key = self.screen.bench.key_word("watch_remove")
+            key = self.bench.key_word("watch_remove")
             words = f"there are {MAX_WATCHES} watches, which is the most; {key} removes one"
-            self.screen.notify(words, severity="warning", markup=False)
+            self.bench.notify(words, warning=True)
         else:
             self._set([*self.expressions, expression])
-            if not self.screen.shows("watch"):
-                self.screen.notify(f"watching {expression}", timeout=2, markup=False)
+            if not self.bench.shows("watch"):
+                self.bench.notify(f"watching {expression}", 2)
 
-    def add_cell(self, pane: ValuePane) -> None:
+    def _value_command(self, event: ValueCommand) -> None:
+        if event.what == "watch" and (pane := self.bench.view(ValuePane)) is not None:
+            self._add_cell(pane)
+
+    def _add_cell(self, pane: ValuePane) -> None:
         """Watch the cell under the cursor, or all of what has no cells."""
         name = pane.shown if pane.row is None else pane.row.expression
         index = pane.full_index()
@@ -156,9 +167,9 @@ class WatchController:
 
     def _evaluate(self, expression: str) -> None:
         self._forced.append(expression)
-        if self.screen.session_controller.state == "busy":
+        if self.bench.state == "busy":
             words = "evaluated when the running cell ends"
-            self.screen.notify(words, timeout=2, markup=False)
+            self.bench.notify(words, 2)
         elif (table := self._table) is not None:
             note = {"expression": expression, "state": "new", "note": "evaluating ..."}
             table.show(self.expressions, [note])
@@ -167,7 +178,7 @@ class WatchController:
     def _set(self, expressions: list[str]) -> None:
         self.expressions = expressions
         self._show()
-        self.screen.bench.save_state()
+        self.bench.save()
         self.changed()
 
     def _show(self) -> None:

@@ -85,7 +85,7 @@ class StatusController:
         """The kernel's settings, shown at once."""
         if settings:
             self.settings = dict(settings)
-            self.screen.panes.show_settings(self.settings)
+            self.screen.panes.settings_changed(self.settings)
             self.show_status()
 
     def show_hint(self, text: str = "") -> None:

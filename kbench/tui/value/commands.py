@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
 
 from kbench.tui.dialogs.axes import AxesScreen
-from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog
-from kbench.tui.dialogs.overlays import show_text
-from kbench.tui.messages import CopyText
+from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager
 from kbench.tui.text.text import safe
 from kbench.tui.value import copy, slices
 from kbench.tui.value.slices import Target
@@ -18,27 +15,26 @@ from kbench.tui.value.value import ValuePane
 from kbench.workbench.analysis import conditions
 
 if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
+    from kbench.tui.value.controller import ValueController
 
 
-def act(screen: MainScreen, what: str) -> None:
+def act(value: ValueController, pane: ValuePane, what: str) -> None:
     """Do what the key asks for."""
-    pane = screen.query_one(ValuePane)
     if what == "stop":
-        if not (screen.panes.search.running or screen.panes.exporter.running):
-            screen.action_pane("prompt")
-        screen.panes.search.stop()
-        screen.panes.exporter.stop()
+        if not (value.search.running or value.exporter.running):
+            value.bench.go("prompt")
+        value.search.stop()
+        value.exporter.stop()
     elif pane.target is None:
         if pane.row is not None and not pane.row.held:
-            screen.notify(f"{safe(pane.shown)} has no cells", timeout=2, markup=False)
+            value.bench.notify(f"{safe(pane.shown)} has no cells", 2)
     elif 0 in pane.shape and what not in ("axes", "export"):
-        screen.notify("the array has no elements", timeout=2, markup=False)
+        value.bench.notify("the array has no elements", 2)
     else:
-        COMMANDS[what](screen, pane)
+        COMMANDS[what](value, pane)
 
 
-def choose_axes(screen: MainScreen, pane: ValuePane) -> None:
+def choose_axes(value: ValueController, pane: ValuePane) -> None:
     """Which axes are rows and columns, and the index along the others."""
     here = pane.target
     if here is None or not pane.shape:
@@ -48,10 +44,10 @@ def choose_axes(screen: MainScreen, pane: ValuePane) -> None:
         if target is not None:
             pane.go(target)
 
-    screen.app.push_screen(AxesScreen(pane.shown, pane.shape, here), take)
+    value.bench.open(AxesScreen(pane.shown, pane.shape, here), take)
 
 
-def ask_index(screen: MainScreen, pane: ValuePane) -> None:
+def ask_index(value: ValueController, pane: ValuePane) -> None:
     """Go to an index, or write a slice."""
     here, shape = pane.target, pane.shape
     if here is None:
@@ -69,15 +65,15 @@ def ask_index(screen: MainScreen, pane: ValuePane) -> None:
             pane.go(slices.parse(text, shape, here))
 
     title = f"index into {slices.text_of(here)}, for example 0, :, :, 3 or 12, 5"
-    screen.app.push_screen(InputDialog(title, check=check), take)
+    value.bench.open(InputDialog(title, check=check), take)
 
 
 # ------------------------------------------------------------------ finding
 
 
-def ask_find(screen: MainScreen, pane: ValuePane) -> None:
+def ask_find(value: ValueController, pane: ValuePane) -> None:
     """What to look for; from the cursor on."""
-    search = screen.panes.search
+    search = value.search
 
     def check(text: str) -> str:
         try:
@@ -92,20 +88,20 @@ def ask_find(screen: MainScreen, pane: ValuePane) -> None:
             search.find(pane, text)
 
     title = f"find in {expression(pane)}: 3, > 0.5, != 0, 0.1 .. 0.2, abs > 10, nan"
-    screen.app.push_screen(InputDialog(title, search.condition, check=check), take)
+    value.bench.open(InputDialog(title, search.condition, check=check), take)
 
 
-def find_again(screen: MainScreen, pane: ValuePane) -> None:
+def find_again(value: ValueController, pane: ValuePane) -> None:
     """The same once more; the first time it is asked for."""
-    if screen.panes.search.condition:
-        screen.panes.search.find(pane, screen.panes.search.condition)
+    if value.search.condition:
+        value.search.find(pane, value.search.condition)
     else:
-        ask_find(screen, pane)
+        ask_find(value, pane)
 
 
-def next_nan(screen: MainScreen, pane: ValuePane) -> None:
+def next_nan(value: ValueController, pane: ValuePane) -> None:
     """The next NaN or infinity."""
-    screen.panes.search.find(pane, "bad", "every value is finite")
+    value.search.find(pane, "bad", "every value is finite")
 
 
 # ------------------------------------------------------------------ reading and copying
@@ -122,26 +118,26 @@ def cell_expression(pane: ValuePane) -> str:
     return f"{expression(pane)}[{place}]" if place else expression(pane)
 
 
-def show_full(screen: MainScreen, pane: ValuePane) -> None:
+def show_full(value: ValueController, pane: ValuePane) -> None:
     """The element under the cursor in full precision."""
 
     async def work() -> None:
-        part = await copy.cells(screen, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1))
+        part = await copy.cells(value.bench, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1))
         if part is not None:
             window = pane.grid.window
             kind = "" if window is None else window.dtype
             lines = [Content(safe(part.text)), Content(""), Content(safe(kind))]
-            show_text(screen, cell_expression(pane), lines)
+            value.bench.open(Pager(cell_expression(pane), lines))
 
-    screen.background(work, opens=True)
+    value.bench.run(work, opens=True)
 
 
-def copy_cell(screen: MainScreen, pane: ValuePane) -> None:
+def copy_cell(value: ValueController, pane: ValuePane) -> None:
     """The element under the cursor in full precision."""
-    _copy(screen, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1), "the value")
+    _copy(value, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1), "the value")
 
 
-def copy_more(screen: MainScreen, pane: ValuePane) -> None:
+def copy_more(value: ValueController, pane: ValuePane) -> None:
     """A choice of what to copy."""
     grid = pane.grid
     rows, cols = grid.totals
@@ -157,44 +153,44 @@ def copy_more(screen: MainScreen, pane: ValuePane) -> None:
     def take(answer: str | None) -> None:
         row, col = grid.at
         if answer == "i":
-            screen.post_message(CopyText(cell_expression(pane), "the index"))
+            value.bench.copy(cell_expression(pane), "the index")
         elif answer == "v":
-            copy_cell(screen, pane)
+            copy_cell(value, pane)
         elif answer == "r":
-            _copy(screen, pane, (row, 1), (0, cols), "the row")
+            _copy(value, pane, (row, 1), (0, cols), "the row")
         elif answer == "c":
-            _copy(screen, pane, (0, rows), (col, 1), "the column")
+            _copy(value, pane, (0, rows), (col, 1), "the column")
         elif answer == "w":
-            _copy(screen, pane, visible_rows, visible_cols, "what is on the screen")
+            _copy(value, pane, visible_rows, visible_cols, "what is on the screen")
 
-    screen.app.push_screen(ChoiceDialog("Copy, tab-separated and in full precision", answers), take)
+    value.bench.open(ChoiceDialog("Copy, tab-separated and in full precision", answers), take)
 
 
 def _copy(
-    screen: MainScreen, pane: ValuePane, rows: tuple[int, int], cols: tuple[int, int], what: str
+    value: ValueController, pane: ValuePane, rows: tuple[int, int], cols: tuple[int, int], what: str
 ) -> None:
     async def work() -> None:
-        part = await copy.cells(screen, pane, rows, cols)
+        part = await copy.cells(value.bench, pane, rows, cols)
         if part is None:
             return
         if part.whole:
             words = what if part.count == 1 else f"{what}, {part.count} values"
         else:
             words = f"the first {part.count} values; e writes all of them to a file"
-        screen.post_message(CopyText(part.text, words))
+        value.bench.copy(part.text, words)
 
-    screen.background(work)
+    value.bench.run(work)
 
 
 # ------------------------------------------------------------------ writing
 
 
-def exact(screen: MainScreen, pane: ValuePane) -> None:
+def exact(value: ValueController, pane: ValuePane) -> None:
     """Statistics of every element."""
-    screen.background(partial(screen.panes.exact, pane.shown))
+    value.exact(pane.shown)
 
 
-def ask_export(screen: MainScreen, pane: ValuePane) -> None:
+def ask_export(value: ValueController, pane: ValuePane) -> None:
     """Write the array, or what is shown of it, to a file; in the kernel, which has it."""
     row = pane.row
     name = pane.shown if row is None or not row.code else row.label.replace("/", "_")
@@ -212,9 +208,9 @@ def ask_export(screen: MainScreen, pane: ValuePane) -> None:
 
         def take(path: str | None) -> None:
             if path and path.strip():
-                screen.panes.exporter.write(pane, path.strip(), whole)
+                value.exporter.write(pane, path.strip(), whole)
 
-        screen.app.push_screen(InputDialog(title, file), take)
+        value.bench.open(InputDialog(title, file), take)
 
     def choose(answer: str | None) -> None:
         if answer in ("a", "s"):
@@ -223,7 +219,7 @@ def ask_export(screen: MainScreen, pane: ValuePane) -> None:
     if rank <= 2 and not pane.as_picture:
         ask(True)
     else:
-        screen.app.push_screen(ChoiceDialog("Write to a file", answers), choose)
+        value.bench.open(ChoiceDialog("Write to a file", answers), choose)
 
 
 COMMANDS = {

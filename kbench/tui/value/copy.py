@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from kbench.tui.panes.bench import Bench
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
 from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import JsonObject
-
-if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
 
 MAX_CLIPBOARD_BYTES = 70_000
 """Bytes of a copy; terminals drop a longer OSC 52."""
@@ -29,7 +26,7 @@ class CopiedCells:
 
 
 async def cells(
-    screen: MainScreen, pane: ValuePane, rows: tuple[int, int], cols: tuple[int, int]
+    bench: Bench, pane: ValuePane, rows: tuple[int, int], cols: tuple[int, int]
 ) -> CopiedCells | None:
     """The cells of a rectangle of the slice on show, (start, count) each; None if none came."""
     here = pane.target
@@ -46,7 +43,7 @@ async def cells(
         while len(units) < along[1] and length <= MAX_CLIPBOARD_BYTES:
             page = [along[0] + len(units), min(many, along[1] - len(units))]
             spans = (list(rows), page) if single else (page, list(cols))
-            data = await screen.bench.link.ask("window", rows=spans[0], cols=spans[1], **shown)
+            data = await bench.ask("window", rows=spans[0], cols=spans[1], **shown)
             lines = [line for line in data["cells"] if single or len(line) == cols[1]]
             found = lines[0] if single and lines else ["\t".join(line) for line in lines]
             if not found:
@@ -54,7 +51,7 @@ async def cells(
             units += found
             length += sum(len(text.encode()) + 1 for text in found)
     except AskFailed as error:
-        screen.notify(safe(str(error)), severity="warning", markup=False)
+        bench.notify(safe(str(error)), warning=True)
         return None
     whole = len(units) == along[1]
     while length > MAX_CLIPBOARD_BYTES:

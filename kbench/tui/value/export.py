@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
 
-from kbench.tui.dialogs import overlays
+from kbench.tui.dialogs.dialogs import may_replace
+from kbench.tui.panes.bench import Bench
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.glyphs import human_bytes
 from kbench.tui.text.text import safe
 from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import JsonObject
-
-if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
 
 POLL_SECONDS = 0.2
 """Seconds between two looks at how far it is."""
@@ -23,15 +20,15 @@ POLL_SECONDS = 0.2
 class Exporter:
     """One export at a time is followed; `stop` gives it up."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen = screen
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
         self.running = False  # while a file is being written
         self._stopping = False
 
     def write(self, pane: ValuePane, path: str, whole: bool) -> None:
         """Write the array, or what is on show of it, to a file."""
         if self.running:
-            self._screen.notify("another file is being written; Esc gives it up", markup=False)
+            self._bench.notify("another file is being written; Esc gives it up")
             return
         arguments: JsonObject = {"name": pane.shown, "path": path, "wait": False}
         if not whole:
@@ -43,11 +40,11 @@ class Exporter:
         self._stopping = self.running
 
     def _begin(self, pane: ValuePane, arguments: JsonObject, replace: bool) -> None:
-        self._screen.background(partial(self._run, pane, {**arguments, "replace": replace}))
+        self._bench.run(partial(self._run, pane, {**arguments, "replace": replace}))
 
     async def _run(self, pane: ValuePane, arguments: JsonObject) -> None:
         self.running, self._stopping = True, False
-        ask, screen = self._screen.bench.link.ask, self._screen
+        ask = self._bench.ask
         try:
             data = await ask("export", 30.0, **arguments)
             while "exists" not in data and not data["done"]:
@@ -56,14 +53,14 @@ class Exporter:
                 await asyncio.sleep(POLL_SECONDS)
                 data = await ask("exporting", 30.0, job=data["job"], stop=self._stopping)
         except AskFailed as error:
-            screen.notify(safe(str(error)), severity="warning", markup=False)
+            self._bench.notify(safe(str(error)), warning=True)
         else:
             if "exists" in data:
                 again = partial(self._begin, pane, arguments, replace=True)
-                overlays.ask_replace(screen, data["exists"], again)
+                self._bench.open(*may_replace(data["exists"], again))
             else:
                 size = human_bytes(data["bytes"])
-                screen.notify(safe(f"written: {data['path']}, {size}"), markup=False)
+                self._bench.notify(safe(f"written: {data['path']}, {size}"))
         finally:
             self.running = False
             pane.set_note("")

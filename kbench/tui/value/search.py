@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
+from kbench.tui.panes.bench import Bench
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
 from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import JsonObject
-
-if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
 
 PIECE_TIMEOUT_SECONDS = 30.0
 """Seconds for one piece; the kernel may have other questions to answer before."""
@@ -20,8 +17,8 @@ PIECE_TIMEOUT_SECONDS = 30.0
 class ValueSearch:
     """One search at a time; `condition` is what F looks for again."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._screen = screen
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
         self._number = 0  # of the newest search; an older one ends when it sees another
         self._under_way = 0  # searches that have not ended
         self.condition = ""
@@ -35,7 +32,7 @@ class ValueSearch:
         """Go to the next element that meets a condition; `missing` is said when there is none."""
         if pane.target is not None:
             self._number += 1
-            self._screen.background(partial(self._run, pane, condition, missing, self._number))
+            self._bench.run(partial(self._run, pane, condition, missing, self._number))
 
     def stop(self) -> None:
         """Give the search up, if there is one."""
@@ -47,7 +44,7 @@ class ValueSearch:
         try:
             data = await self._search(pane, name, condition, number)
         except AskFailed as error:
-            self._screen.notify(safe(str(error)), severity="warning", markup=False)
+            self._bench.notify(safe(str(error)), warning=True)
             data = None
         finally:
             self._under_way -= 1
@@ -58,15 +55,13 @@ class ValueSearch:
             pane.go_to_index([int(number) for number in data["index"]])
         else:
             words = missing or f"nothing in {pane.shown} {data['words']}"
-            self._screen.notify(safe(words), timeout=3, markup=False)
+            self._bench.notify(safe(words), 3)
 
     async def _search(
         self, pane: ValuePane, name: str, condition: str, number: int
     ) -> JsonObject | None:
         """The last reply; None when the search was given up."""
-        ask = partial(
-            self._screen.bench.link.ask, "find", PIECE_TIMEOUT_SECONDS, name=name, what=condition
-        )
+        ask = partial(self._bench.ask, "find", PIECE_TIMEOUT_SECONDS, name=name, what=condition)
         data = await ask(after=list(pane.full_index()))
         while data.get("rest") and number == self._number and pane.shown == name:
             start, left = data["rest"]
@@ -75,5 +70,5 @@ class ValueSearch:
             data = await ask(start=start, left=left)
         if number == self._number and pane.shown == name:
             return data
-        self._screen.notify("the search was given up", timeout=2, markup=False)
+        self._bench.notify("the search was given up", 2)
         return None

@@ -7,9 +7,8 @@ from dataclasses import replace
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
-from textual.message import Message
 
-from kbench.tui.messages import FetchGraph, FetchPixel, TitleChanged, ValueCommand
+from kbench.tui.messages import FetchGraph, FetchPixel, PaneMessage, TitleChanged, ValueCommand
 from kbench.tui.panes.graph import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
 from kbench.tui.session.bars import Line
@@ -29,14 +28,14 @@ MIN_HISTOGRAM_ROWS = 14
 class ValuePane(Vertical):
     """Shows one name; the main screen fetches windows, pictures, graphs and statistics for it."""
 
-    class Fetch(Message):
+    class Fetch(PaneMessage):
         """A window of the shown name is needed."""
 
         def __init__(self, request: WindowRequest) -> None:
             self.request = request
             super().__init__()
 
-    class FetchPicture(Message):
+    class FetchPicture(PaneMessage):
         """A picture of the shown name is needed."""
 
         def __init__(self, request: PictureRequest) -> None:
