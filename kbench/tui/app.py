@@ -23,7 +23,7 @@ from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keymap, keys, terminal_keys
 from kbench.tui.keys.key_queue import KeyProbe, KeyQueue
 from kbench.tui.main_screen import MainScreen
-from kbench.tui.panes.watch_controller import WatchController
+from kbench.tui.panes.watch.controller import WatchController
 from kbench.tui.session import ui_state, unsent_input
 from kbench.tui.session.link import Link, Opener, open_existing, open_kernel
 from kbench.tui.text import draw_cache

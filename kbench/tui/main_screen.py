@@ -25,7 +25,7 @@ from kbench.tui.messages import (
 )
 from kbench.tui.panes.panes import Panes
 from kbench.tui.panes.registry import LESSON, SIDE_PANES, new_view
-from kbench.tui.panes.variables import SNIPPETS
+from kbench.tui.panes.variables.view import SNIPPETS
 from kbench.tui.prompt.assist import Assist
 from kbench.tui.prompt.completion import CompletionList
 from kbench.tui.prompt.prompt import Prompt

@@ -13,11 +13,11 @@ from textual.content import Content
 
 from kbench.tui.dialogs.dialogs import Pager, key_hints
 from kbench.tui.keys import keys
+from kbench.tui.panes.value.controller import ValueController
 from kbench.tui.session.bars import Line
 from kbench.tui.session.status import memory_of
 from kbench.tui.text.glyphs import human_bytes, human_seconds
 from kbench.tui.text.text import safe
-from kbench.tui.value.controller import ValueController
 
 if TYPE_CHECKING:
     from kbench.tui.app import WorkbenchApp

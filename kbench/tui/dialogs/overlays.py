@@ -15,13 +15,13 @@ from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keys
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes.registry import BY_ID, LESSON, PANES
+from kbench.tui.panes.value.controller import ValueController
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.text.text import OutputDecoder, safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, coloured
 from kbench.tui.transcript.error_rows import chain_rows, expression_rows
 from kbench.tui.transcript.examples import EXAMPLES
-from kbench.tui.value.controller import ValueController
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen

@@ -90,8 +90,8 @@ PANES: tuple[PaneSpec, ...] = (
         about="Your names, as the kernel pushes them. Enter shows a value, or unfolds a model.",
         region="left",
         shares={"two": 45},
-        view="kbench.tui.panes.variables:VariablesTable",
-        controller="kbench.tui.panes.variables_controller:VariablesController",
+        view="kbench.tui.panes.variables.view:VariablesTable",
+        controller="kbench.tui.panes.variables.controller:VariablesController",
         takers=(
             Taker(
                 "variables",
@@ -111,8 +111,8 @@ PANES: tuple[PaneSpec, ...] = (
         about="A slice of an array of any size; of a symbol or layer, the graph that leads to it.",
         region="right",
         shares={"three": 50},
-        view="kbench.tui.value.value:ValuePane",
-        controller="kbench.tui.value.controller:ValueController",
+        view="kbench.tui.panes.value.view:ValuePane",
+        controller="kbench.tui.panes.value.controller:ValueController",
         takers=(
             Taker(
                 "grid",
@@ -141,8 +141,8 @@ PANES: tuple[PaneSpec, ...] = (
         about="Expressions, evaluated again when something has changed: old and new value.",
         region="corner",
         shares={"three": 35},  # from below, without the settings
-        view="kbench.tui.panes.watch:WatchTable",
-        controller="kbench.tui.panes.watch_controller:WatchController",
+        view="kbench.tui.panes.watch.view:WatchTable",
+        controller="kbench.tui.panes.watch.controller:WatchController",
         takers=(
             Taker(
                 "watch",
@@ -160,8 +160,8 @@ PANES: tuple[PaneSpec, ...] = (
         letter="g",
         about="How a loss changes with each variable, on what was fed last. Enter shows values.",
         region="stack",
-        view="kbench.tui.panes.gradient:GradientTable",
-        controller="kbench.tui.panes.gradient_controller:GradientController",
+        view="kbench.tui.panes.gradient.view:GradientTable",
+        controller="kbench.tui.panes.gradient.controller:GradientController",
         takers=(
             Taker(
                 "gradient",
@@ -178,8 +178,8 @@ PANES: tuple[PaneSpec, ...] = (
             "How a tensor, a function or a model comes about: from the output down to the inputs."
         ),
         region="stack",
-        view="kbench.tui.panes.graph:GraphView",
-        controller="kbench.tui.panes.graph_controller:GraphController",
+        view="kbench.tui.panes.graph.view:GraphView",
+        controller="kbench.tui.panes.graph.controller:GraphController",
         takers=(Taker("graph", ("graph",), GRAPH_HINTS),),
     ),
     PaneSpec(
@@ -188,8 +188,8 @@ PANES: tuple[PaneSpec, ...] = (
         letter="l",
         about="What a run did, step by step. Enter shows the source of a step, [ an earlier run.",
         region="foot",
-        view="kbench.tui.panes.plan_pane:PlanPane",
-        controller="kbench.tui.panes.plan_controller:PlanController",
+        view="kbench.tui.panes.plan.view:PlanPane",
+        controller="kbench.tui.panes.plan.controller:PlanController",
         takers=(
             Taker(
                 "plan-run",
@@ -217,8 +217,8 @@ PANES: tuple[PaneSpec, ...] = (
         letter="c",
         about="Changed in the kernel at once; what the kernel refuses is not shown as set.",
         region="corner",
-        view="kbench.tui.panes.settings:SettingsPane",
-        controller="kbench.tui.panes.settings_controller:SettingsController",
+        view="kbench.tui.panes.settings.view:SettingsPane",
+        controller="kbench.tui.panes.settings.controller:SettingsController",
         takers=(
             Taker(
                 "settings-list",

@@ -10,7 +10,7 @@ from bench_screen import bench, settle, submit, text_of, until
 from textual import events
 from textual.pilot import Pilot
 
-from kbench.tui.value.controller import ValueController
+from kbench.tui.panes.value.controller import ValueController
 
 
 async def written(app: Any, pilot: Pilot[int]) -> None:

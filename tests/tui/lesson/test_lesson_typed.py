@@ -9,7 +9,7 @@ from bench_screen import bench, settle, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, told, typed
 
 from kbench.tui.lesson import lesson_typed
-from kbench.tui.panes.watch_controller import WatchController
+from kbench.tui.panes.watch.controller import WatchController
 from kbench.tui.prompt.prompt import Prompt
 from kbench.workbench.lessons.lesson_progress import Progress
 

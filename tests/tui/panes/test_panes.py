@@ -12,7 +12,7 @@ from fake_session import FakeSession
 
 from kbench.engine.runtime import config
 from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER
-from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.panes.variables.view import VariablesTable
 
 
 @at_each_size

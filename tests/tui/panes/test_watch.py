@@ -10,7 +10,7 @@ import pytest
 from bench_screen import at_each_size, bench, session_with, settle, submit, text_of, until
 
 import kbench as K
-from kbench.tui.panes.watch_controller import WatchController
+from kbench.tui.panes.watch.controller import WatchController
 from kbench.workbench.watches import watches
 
 

@@ -18,7 +18,7 @@ from kbench.tui.dialogs import dialogs
 from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.keys import keys
 from kbench.tui.panes.registry import FOCUS_ORDER
-from kbench.tui.panes.watch_controller import WatchController
+from kbench.tui.panes.watch.controller import WatchController
 
 TYPED = ("result", "export = 3", "y = 2", "count", "train", "jump", "kept", "g, G", "[1]", "%who")
 RUNS = ("compute", "evaluate", "remove", "drop", "turn(", "edit", "run", "quit", "restart", "save",

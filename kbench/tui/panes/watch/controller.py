@@ -8,10 +8,10 @@ from functools import partial
 from kbench.tui.dialogs.dialogs import InputDialog, Pager
 from kbench.tui.messages import ValueCommand
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.variables import VariablesTable
-from kbench.tui.panes.watch import WatchTable
+from kbench.tui.panes.value.view import ValuePane
+from kbench.tui.panes.variables.view import VariablesTable
+from kbench.tui.panes.watch.view import WatchTable
 from kbench.tui.session.link import AskFailed, Latest
-from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import JsonObject
 
 MAX_WATCHES = 50

@@ -7,10 +7,10 @@ from functools import partial
 
 from kbench.tui.dialogs.dialogs import may_replace
 from kbench.tui.panes.bench import Bench
+from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.glyphs import human_bytes
 from kbench.tui.text.text import safe
-from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import JsonObject
 
 POLL_SECONDS = 0.2

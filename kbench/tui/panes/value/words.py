@@ -5,10 +5,10 @@ from __future__ import annotations
 from textual.content import Content
 
 from kbench.tui.panes.rows import ArrayPicture, NameRow, Statistics, number_text, shape_text
+from kbench.tui.panes.value.slices import Target, cell_index, text_of
 from kbench.tui.text.glyphs import Glyphs, histogram, human_bytes
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
-from kbench.tui.value.slices import Target, cell_index, text_of
 
 EMPTY = "Press Enter on a variable to see its values."
 MAX_BAR_CELLS = 3

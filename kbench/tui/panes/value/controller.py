@@ -9,15 +9,15 @@ from functools import partial
 from kbench.tui.messages import FetchGraph, FetchPixel, RowsRead, ShowValue, ValueCommand
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.panes.value import commands
+from kbench.tui.panes.value.export import Exporter
+from kbench.tui.panes.value.grid import WindowRequest
+from kbench.tui.panes.value.picture import PictureRequest
+from kbench.tui.panes.value.search import ValueSearch
+from kbench.tui.panes.value.view import ValuePane
+from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.table import Table
-from kbench.tui.value import commands
-from kbench.tui.value.export import Exporter
-from kbench.tui.value.grid import WindowRequest
-from kbench.tui.value.picture import PictureRequest
-from kbench.tui.value.search import ValueSearch
-from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import JsonObject
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.containers import Vertical
 
-from kbench.tui.panes.plan import PlanTable
+from kbench.tui.panes.plan.steps import PlanTable
 from kbench.workbench.core_types import Row
 
 if TYPE_CHECKING:
-    from kbench.tui.panes.plan_workers import WorkerTable
+    from kbench.tui.panes.plan.workers import WorkerTable
 
 
 class PlanPane(Vertical):
@@ -61,7 +61,7 @@ class PlanPane(Vertical):
     async def _arrange(self) -> None:
         """Give one of the tables the place, and the keys where the other one had them."""
         if self.shows_workers and self.worker_table is None:
-            from kbench.tui.panes.plan_workers import WorkerTable
+            from kbench.tui.panes.plan.workers import WorkerTable
 
             self.worker_table = WorkerTable()
             self.worker_table.display = False

@@ -6,7 +6,7 @@ from textual.content import Content
 
 from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, TitleChanged
-from kbench.tui.panes.plan import BAR_CELLS, SORTS, WorkersWanted, share_bar
+from kbench.tui.panes.plan.steps import BAR_CELLS, SORTS, WorkersWanted, share_bar
 from kbench.tui.text.glyphs import human_bytes, human_seconds
 from kbench.tui.text.table import CellText, Column, Table, cut
 from kbench.tui.text.text import safe, wrap

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from kbench.tui.panes.bench import Bench
+from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
-from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import JsonObject
 
 PIECE_TIMEOUT_SECONDS = 30.0

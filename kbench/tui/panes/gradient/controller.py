@@ -9,11 +9,11 @@ from functools import partial
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.panes import rows
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.gradient import GradientTable
-from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.panes.gradient.view import GradientTable
+from kbench.tui.panes.value.view import ValuePane
+from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.table import Table
-from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import Row
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from kbench.tui.messages import AssignSetting, SettingRefused
 from kbench.tui.panes.bench import Bench, PaneController
 from kbench.tui.panes.registry import BY_ID
-from kbench.tui.panes.settings import SettingsPane
+from kbench.tui.panes.settings.view import SettingsPane
 from kbench.tui.session.link import AskFailed
 from kbench.workbench.core_types import JsonObject, SettingValue
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from kbench.tui.panes.rows import NameRow, Statistics
-from kbench.tui.panes.variables import range_words
+from kbench.tui.panes.value import slices
+from kbench.tui.panes.value import words as value_words
+from kbench.tui.panes.value.slices import Target
+from kbench.tui.panes.variables.view import range_words
 from kbench.tui.text.glyphs import ASCII, UNICODE
-from kbench.tui.value import slices
-from kbench.tui.value import words as value_words
-from kbench.tui.value.slices import Target
 
 STATS = Statistics(-1.0, 2.0, 0.5, 0.25, 100, 41, 3, 1, (0, 1, 4, 2), True)
 

@@ -9,8 +9,8 @@ from textual.content import Content
 
 from kbench.tui.dialogs.dialogs import Pager
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.plan import PlanTable, WorkersWanted
-from kbench.tui.panes.plan_pane import PlanPane
+from kbench.tui.panes.plan.steps import PlanTable, WorkersWanted
+from kbench.tui.panes.plan.view import PlanPane
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.table import Table
 from kbench.tui.text.text import safe

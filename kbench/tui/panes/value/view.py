@@ -9,16 +9,16 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from kbench.tui.messages import FetchGraph, FetchPixel, PaneMessage, TitleChanged, ValueCommand
-from kbench.tui.panes.graph import GraphView
+from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
+from kbench.tui.panes.value import words as value_words
+from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
+from kbench.tui.panes.value.picture import PictureRequest, PictureView
+from kbench.tui.panes.value.slices import Target, cell_index, free_axes, stepped, with_cell
 from kbench.tui.session.bars import Line
 from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
-from kbench.tui.value import words as value_words
-from kbench.tui.value.grid import ValueGrid, WindowRequest
-from kbench.tui.value.picture import PictureRequest, PictureView
-from kbench.tui.value.slices import Target, cell_index, free_axes, stepped, with_cell
 from kbench.workbench.core_types import Row
 
 MIN_HISTOGRAM_ROWS = 14

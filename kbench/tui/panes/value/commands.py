@@ -8,14 +8,14 @@ from textual.content import Content
 
 from kbench.tui.dialogs.axes import AxesScreen
 from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager
+from kbench.tui.panes.value import copy, slices
+from kbench.tui.panes.value.slices import Target
+from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.text.text import safe
-from kbench.tui.value import copy, slices
-from kbench.tui.value.slices import Target
-from kbench.tui.value.value import ValuePane
 from kbench.workbench.analysis import conditions
 
 if TYPE_CHECKING:
-    from kbench.tui.value.controller import ValueController
+    from kbench.tui.panes.value.controller import ValueController
 
 
 def act(value: ValueController, pane: ValuePane, what: str) -> None:

@@ -8,10 +8,10 @@ from kbench.tui.dialogs.dialogs import InputDialog
 from kbench.tui.messages import RowsRead
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.panes.value.view import ValuePane
+from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.outline import root_of
-from kbench.tui.value.value import ValuePane
 from kbench.workbench.core_types import JsonObject
 
 SYMBOLS = ("placeholder", "tensor", "update")

@@ -7,8 +7,8 @@ from functools import partial
 
 from kbench.tui.dialogs.dialogs import InputDialog
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.graph import GraphView
-from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.panes.graph.view import GraphView
+from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.glyphs import counted
 from kbench.tui.text.outline import root_of

@@ -1,0 +1,1 @@
+"""The names of the session: `view` is the table, `controller` has its rows read."""
