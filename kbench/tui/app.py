@@ -21,6 +21,7 @@ from textual.widgets import Input
 
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keymap, keys, terminal_keys
+from kbench.tui.keys.key import UNBOUND
 from kbench.tui.keys.key_queue import KeyProbe, KeyQueue
 from kbench.tui.main_screen import MainScreen
 from kbench.tui.panes.watch.controller import WatchController
@@ -245,7 +246,7 @@ class WorkbenchApp(App[int]):
         names = []
         for key in text.split(","):
             *modifiers, last = key.split("+")
-            if last == keys.UNBOUND:
+            if last == UNBOUND:
                 last = ""
             elif last in KEY_NAMES:
                 last = KEY_NAMES[last]

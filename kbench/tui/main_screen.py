@@ -25,6 +25,7 @@ from kbench.tui.messages import (
 )
 from kbench.tui.panes.panes import Panes
 from kbench.tui.panes.registry import LESSON, SIDE_PANES, new_view
+from kbench.tui.panes.screen_bench import ScreenBench
 from kbench.tui.panes.variables.view import SNIPPETS
 from kbench.tui.prompt.assist import Assist
 from kbench.tui.prompt.completion import CompletionList
@@ -53,7 +54,7 @@ class MainScreen(LessonScreen):
     def __init__(self) -> None:
         super().__init__()
         self.session_controller = SessionController(self)
-        self.panes = Panes(self)
+        self.panes = Panes(ScreenBench(self))
         self.assist = Assist(self)
         self.resume_controller = ResumeController(self)
         self.unsent_input = UnsentInput(self)

@@ -16,15 +16,8 @@ from textual.worker import Worker
 from kbench.tui import layout as pane_layout
 from kbench.tui.keys import keys
 from kbench.tui.messages import HintChanged, ShowPane, TitleChanged
-from kbench.tui.panes.registry import (
-    BY_ID,
-    FOCUS_ORDER,
-    LESSON,
-    SESSION,
-    SIDE_PANES,
-    STACK,
-    Taker,
-)
+from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER, LESSON, SESSION, SIDE_PANES, STACK
+from kbench.tui.panes.spec import Taker
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.bars import KeyLine, TabLine
 from kbench.tui.session.link import Work

@@ -13,6 +13,7 @@ from kbench.tui.dialogs.history import HistoryScreen
 from kbench.tui.dialogs.jump import JumpScreen
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keys
+from kbench.tui.keys.key import Key
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes.registry import BY_ID, LESSON, PANES
 from kbench.tui.panes.value.controller import ValueController
@@ -59,7 +60,7 @@ def show_help(screen: MainScreen) -> None:
     show_text(screen, f"Help: {BY_ID[pane].title}", lines)
 
 
-def _key_line(screen: MainScreen, key: keys.Key) -> Content:
+def _key_line(screen: MainScreen, key: Key) -> Content:
     """One line of the help: keys, what they do, the id for keys.toml."""
     shown = screen.bench.key_words(key.id, key.keys)
     start = (f"  {shown:<22} ", "$text-accent")

@@ -1,4 +1,4 @@
-"""The panes beside the session, a folder for each: its widget (`view`) and what fills it
-(`controller`). `registry` is the table of all panes, `bench` what a controller is and sees, and
-`panes` tells all of them what has happened.
+"""The panes beside the session, a folder for each: what is known of it (`__init__`), its widget
+(`view`) and what fills it (`controller`). `registry` lists all panes, `bench` is what a controller
+is and sees, and `panes` tells all of them what has happened.
 """

@@ -80,6 +80,9 @@ class Bench(Protocol):
     def told(self, kind: str, handler: Callable[[JsonObject], None]) -> None:
         """Have `handler` called with what the kernel pushes of a kind."""
 
+    def push(self, kind: str, data: JsonObject) -> bool:
+        """Call the handler of what the kernel has pushed; False where there is none."""
+
 
 class PaneController:
     """What all controllers are told. Asks only for what is on the screen and may be another."""

@@ -7,13 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kbench.tui.messages import PaneMessage
-from kbench.tui.panes.bench import PaneController
+from kbench.tui.panes.bench import Bench, PaneController
 from kbench.tui.panes.registry import PANES
-from kbench.tui.panes.screen_bench import ScreenBench
 from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
     from kbench.tui.transcript.cells import Block
     from kbench.workbench.session import events
 
@@ -23,10 +21,10 @@ Controller = TypeVar("Controller", bound=PaneController)
 class Panes:
     """Knows no pane by name. The variables, which may be thousands, are told last."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self._bench = ScreenBench(screen)
-        made = [_controller_of(pane.controller) for pane in PANES if pane.controller]
-        self._controllers = [kind(self._bench) for kind in made]
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        kinds = [_controller_of(pane.controller) for pane in PANES if pane.controller]
+        self._controllers = [kind(bench) for kind in kinds]
         self._told = list(reversed(self._controllers))
 
     def controller(self, kind: type[Controller]) -> Controller:
@@ -79,10 +77,7 @@ class Panes:
 
     def pushed(self, kind: str, data: JsonObject) -> bool:
         """The kernel tells something; False where it is for no pane."""
-        handler = self._bench.pushed.get(kind)
-        if handler is not None:
-            handler(data)
-        return handler is not None
+        return self._bench.push(kind, data)
 
 
 def _controller_of(place: str) -> type[PaneController]:

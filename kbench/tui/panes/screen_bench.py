@@ -26,7 +26,7 @@ class ScreenBench:
     def __init__(self, screen: MainScreen) -> None:
         self._screen = screen
         self._handlers: dict[type[PaneMessage], list[Callable[[Any], None]]] = {}
-        self.pushed: dict[str, Callable[[JsonObject], None]] = {}
+        self._pushed: dict[str, Callable[[JsonObject], None]] = {}
 
     @property
     def state(self) -> str:
@@ -112,4 +112,11 @@ class ScreenBench:
 
     def told(self, kind: str, handler: Callable[[JsonObject], None]) -> None:
         """Remember who wants what the kernel pushes."""
-        self.pushed[kind] = handler
+        self._pushed[kind] = handler
+
+    def push(self, kind: str, data: JsonObject) -> bool:
+        """Call who wants it, if anybody does."""
+        handler = self._pushed.get(kind)
+        if handler is not None:
+            handler(data)
+        return handler is not None

@@ -30,6 +30,12 @@ def test_every_hint_is_a_key_of_its_pane() -> None:
             assert [key.id for key, _ in keys.hints(taker)] == list(taker.hints), pane.id
 
 
+def test_every_key_of_a_pane_is_taken_by_it() -> None:
+    for pane in PANES:
+        places = {place for taker in pane.takers for place in taker.places}
+        assert pane.keys and {key.where for key in pane.keys} <= places, pane.id
+
+
 async def test_every_view_is_a_widget_of_the_panes_name() -> None:
     async with bench((200, 50)) as (app, pilot, _):
         await submit(pilot, "define")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.tui.keys import keys
+from kbench.tui.keys.key import UNBOUND
 from kbench.tui.keys.presets import PRESETS
 from kbench.tui.panes.registry import BY_ID
 from kbench.tui.themes import THEMES
@@ -106,7 +107,7 @@ class Chance:
         pane = self.source.choice([*BY_ID, "value"])
         takers = BY_ID[pane].takers[: None if pane == "value" else 1]
         places = [place for taker in takers for place in taker.places]
-        rows = [one for place in places for one in keys.of(place) if one.keys != keys.UNBOUND]
+        rows = [one for place in places for one in keys.of(place) if one.keys != UNBOUND]
         known = [one.id for one in rows]
         ways = {"transcript": "f6", "prompt": "prompt"}
         begin = ways.get(pane) or next(

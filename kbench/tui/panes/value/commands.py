@@ -2,39 +2,50 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from dataclasses import dataclass
 
 from textual.content import Content
 
 from kbench.tui.dialogs.axes import AxesScreen
 from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager
+from kbench.tui.panes.bench import Bench
 from kbench.tui.panes.value import copy, slices
+from kbench.tui.panes.value.export import Exporter
+from kbench.tui.panes.value.search import ValueSearch
 from kbench.tui.panes.value.slices import Target
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.text.text import safe
 from kbench.workbench.analysis import conditions
 
-if TYPE_CHECKING:
-    from kbench.tui.panes.value.controller import ValueController
+
+@dataclass(frozen=True)
+class ValueTools:
+    """What the commands work with besides the pane."""
+
+    bench: Bench
+    search: ValueSearch
+    exporter: Exporter
+    exact: Callable[[str], None]  # has the statistics of every element of a name computed
 
 
-def act(value: ValueController, pane: ValuePane, what: str) -> None:
+def act(tools: ValueTools, pane: ValuePane, what: str) -> None:
     """Do what the key asks for."""
     if what == "stop":
-        if not (value.search.running or value.exporter.running):
-            value.bench.go("prompt")
-        value.search.stop()
-        value.exporter.stop()
+        if not (tools.search.running or tools.exporter.running):
+            tools.bench.go("prompt")
+        tools.search.stop()
+        tools.exporter.stop()
     elif pane.target is None:
         if pane.row is not None and not pane.row.held:
-            value.bench.notify(f"{safe(pane.shown)} has no cells", 2)
+            tools.bench.notify(f"{safe(pane.shown)} has no cells", 2)
     elif 0 in pane.shape and what not in ("axes", "export"):
-        value.bench.notify("the array has no elements", 2)
+        tools.bench.notify("the array has no elements", 2)
     else:
-        COMMANDS[what](value, pane)
+        COMMANDS[what](tools, pane)
 
 
-def choose_axes(value: ValueController, pane: ValuePane) -> None:
+def choose_axes(tools: ValueTools, pane: ValuePane) -> None:
     """Which axes are rows and columns, and the index along the others."""
     here = pane.target
     if here is None or not pane.shape:
@@ -44,10 +55,10 @@ def choose_axes(value: ValueController, pane: ValuePane) -> None:
         if target is not None:
             pane.go(target)
 
-    value.bench.open(AxesScreen(pane.shown, pane.shape, here), take)
+    tools.bench.open(AxesScreen(pane.shown, pane.shape, here), take)
 
 
-def ask_index(value: ValueController, pane: ValuePane) -> None:
+def ask_index(tools: ValueTools, pane: ValuePane) -> None:
     """Go to an index, or write a slice."""
     here, shape = pane.target, pane.shape
     if here is None:
@@ -65,15 +76,15 @@ def ask_index(value: ValueController, pane: ValuePane) -> None:
             pane.go(slices.parse(text, shape, here))
 
     title = f"index into {slices.text_of(here)}, for example 0, :, :, 3 or 12, 5"
-    value.bench.open(InputDialog(title, check=check), take)
+    tools.bench.open(InputDialog(title, check=check), take)
 
 
 # ------------------------------------------------------------------ finding
 
 
-def ask_find(value: ValueController, pane: ValuePane) -> None:
+def ask_find(tools: ValueTools, pane: ValuePane) -> None:
     """What to look for; from the cursor on."""
-    search = value.search
+    search = tools.search
 
     def check(text: str) -> str:
         try:
@@ -88,20 +99,20 @@ def ask_find(value: ValueController, pane: ValuePane) -> None:
             search.find(pane, text)
 
     title = f"find in {expression(pane)}: 3, > 0.5, != 0, 0.1 .. 0.2, abs > 10, nan"
-    value.bench.open(InputDialog(title, search.condition, check=check), take)
+    tools.bench.open(InputDialog(title, search.condition, check=check), take)
 
 
-def find_again(value: ValueController, pane: ValuePane) -> None:
+def find_again(tools: ValueTools, pane: ValuePane) -> None:
     """The same once more; the first time it is asked for."""
-    if value.search.condition:
-        value.search.find(pane, value.search.condition)
+    if tools.search.condition:
+        tools.search.find(pane, tools.search.condition)
     else:
-        ask_find(value, pane)
+        ask_find(tools, pane)
 
 
-def next_nan(value: ValueController, pane: ValuePane) -> None:
+def next_nan(tools: ValueTools, pane: ValuePane) -> None:
     """The next NaN or infinity."""
-    value.search.find(pane, "bad", "every value is finite")
+    tools.search.find(pane, "bad", "every value is finite")
 
 
 # ------------------------------------------------------------------ reading and copying
@@ -118,26 +129,26 @@ def cell_expression(pane: ValuePane) -> str:
     return f"{expression(pane)}[{place}]" if place else expression(pane)
 
 
-def show_full(value: ValueController, pane: ValuePane) -> None:
+def show_full(tools: ValueTools, pane: ValuePane) -> None:
     """The element under the cursor in full precision."""
 
     async def work() -> None:
-        part = await copy.cells(value.bench, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1))
+        part = await copy.cells(tools.bench, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1))
         if part is not None:
             window = pane.grid.window
             kind = "" if window is None else window.dtype
             lines = [Content(safe(part.text)), Content(""), Content(safe(kind))]
-            value.bench.open(Pager(cell_expression(pane), lines))
+            tools.bench.open(Pager(cell_expression(pane), lines))
 
-    value.bench.run(work, opens=True)
+    tools.bench.run(work, opens=True)
 
 
-def copy_cell(value: ValueController, pane: ValuePane) -> None:
+def copy_cell(tools: ValueTools, pane: ValuePane) -> None:
     """The element under the cursor in full precision."""
-    _copy(value, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1), "the value")
+    _copy(tools, pane, (pane.grid.at[0], 1), (pane.grid.at[1], 1), "the value")
 
 
-def copy_more(value: ValueController, pane: ValuePane) -> None:
+def copy_more(tools: ValueTools, pane: ValuePane) -> None:
     """A choice of what to copy."""
     grid = pane.grid
     rows, cols = grid.totals
@@ -153,44 +164,44 @@ def copy_more(value: ValueController, pane: ValuePane) -> None:
     def take(answer: str | None) -> None:
         row, col = grid.at
         if answer == "i":
-            value.bench.copy(cell_expression(pane), "the index")
+            tools.bench.copy(cell_expression(pane), "the index")
         elif answer == "v":
-            copy_cell(value, pane)
+            copy_cell(tools, pane)
         elif answer == "r":
-            _copy(value, pane, (row, 1), (0, cols), "the row")
+            _copy(tools, pane, (row, 1), (0, cols), "the row")
         elif answer == "c":
-            _copy(value, pane, (0, rows), (col, 1), "the column")
+            _copy(tools, pane, (0, rows), (col, 1), "the column")
         elif answer == "w":
-            _copy(value, pane, visible_rows, visible_cols, "what is on the screen")
+            _copy(tools, pane, visible_rows, visible_cols, "what is on the screen")
 
-    value.bench.open(ChoiceDialog("Copy, tab-separated and in full precision", answers), take)
+    tools.bench.open(ChoiceDialog("Copy, tab-separated and in full precision", answers), take)
 
 
 def _copy(
-    value: ValueController, pane: ValuePane, rows: tuple[int, int], cols: tuple[int, int], what: str
+    tools: ValueTools, pane: ValuePane, rows: tuple[int, int], cols: tuple[int, int], what: str
 ) -> None:
     async def work() -> None:
-        part = await copy.cells(value.bench, pane, rows, cols)
+        part = await copy.cells(tools.bench, pane, rows, cols)
         if part is None:
             return
         if part.whole:
             words = what if part.count == 1 else f"{what}, {part.count} values"
         else:
             words = f"the first {part.count} values; e writes all of them to a file"
-        value.bench.copy(part.text, words)
+        tools.bench.copy(part.text, words)
 
-    value.bench.run(work)
+    tools.bench.run(work)
 
 
 # ------------------------------------------------------------------ writing
 
 
-def exact(value: ValueController, pane: ValuePane) -> None:
+def exact(tools: ValueTools, pane: ValuePane) -> None:
     """Statistics of every element."""
-    value.exact(pane.shown)
+    tools.exact(pane.shown)
 
 
-def ask_export(value: ValueController, pane: ValuePane) -> None:
+def ask_export(tools: ValueTools, pane: ValuePane) -> None:
     """Write the array, or what is shown of it, to a file; in the kernel, which has it."""
     row = pane.row
     name = pane.shown if row is None or not row.code else row.label.replace("/", "_")
@@ -208,9 +219,9 @@ def ask_export(value: ValueController, pane: ValuePane) -> None:
 
         def take(path: str | None) -> None:
             if path and path.strip():
-                value.exporter.write(pane, path.strip(), whole)
+                tools.exporter.write(pane, path.strip(), whole)
 
-        value.bench.open(InputDialog(title, file), take)
+        tools.bench.open(InputDialog(title, file), take)
 
     def choose(answer: str | None) -> None:
         if answer in ("a", "s"):
@@ -219,7 +230,7 @@ def ask_export(value: ValueController, pane: ValuePane) -> None:
     if rank <= 2 and not pane.as_picture:
         ask(True)
     else:
-        value.bench.open(ChoiceDialog("Write to a file", answers), choose)
+        tools.bench.open(ChoiceDialog("Write to a file", answers), choose)
 
 
 COMMANDS = {

@@ -31,6 +31,7 @@ class ValueController(PaneController):
         self.search = ValueSearch(bench)
         self.exporter = Exporter(bench)
         self.round_trips: list[float] = []
+        self._tools = commands.ValueTools(bench, self.search, self.exporter, self.exact)
         bench.on(RowsRead, lambda event: self._follow(event.rows, event.gone))
         bench.on(ShowValue, lambda event: self.open(event.name))
         bench.on(Table.Opened, self._opened)
@@ -72,7 +73,7 @@ class ValueController(PaneController):
     def _command(self, event: ValueCommand) -> None:
         """A key of the pane that needs the kernel or a dialog; the watches answer one of them."""
         if event.what != "watch" and (pane := self.pane) is not None:
-            commands.act(self, pane, event.what)
+            commands.act(self._tools, pane, event.what)
 
     def _follow(self, rows: dict[str, pane_rows.NameRow], gone: set[str]) -> None:
         pane = self.pane
