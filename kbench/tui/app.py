@@ -21,8 +21,10 @@ from textual.widgets import Input
 
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keymap, keys, terminal_keys
+from kbench.tui.keys.key import UNBOUND
 from kbench.tui.keys.key_queue import KeyProbe, KeyQueue
 from kbench.tui.main_screen import MainScreen
+from kbench.tui.panes.watch.controller import WatchController
 from kbench.tui.session import ui_state, unsent_input
 from kbench.tui.session.link import Link, Opener, open_existing, open_kernel
 from kbench.tui.text import draw_cache
@@ -177,7 +179,7 @@ class WorkbenchApp(App[int]):
         if folder is not None:
             state, problem = ui_state.load(folder)
             self._main.choices.shares.update(state.shares)
-            self._main.watch_controller.restore(state.watches)
+            self._watches.restore(state.watches)
             if state.theme and not self._wanted_theme:
                 self._take_theme(state.theme)
             self.problems += [problem] * bool(problem)
@@ -204,12 +206,16 @@ class WorkbenchApp(App[int]):
         severity: SeverityLevel = "warning" if problem else "information"
         self.notify(problem or f"keys as in {preset}", severity=severity, markup=False)
 
+    @property
+    def _watches(self) -> WatchController:
+        return self._main.panes.controller(WatchController)
+
     def save_state(self) -> None:
         """Write down what was typed and has not run, the theme, the pane sizes and the watches."""
         if self.folder is not None:
             unsent_input.keep(self.folder, self._main.unsent_input.text)
             theme = "" if self.theme in (DEFAULT, full_name(self._wanted_theme)) else self.theme
-            shares, watches = self._main.choices.shares, self._main.watch_controller.expressions
+            shares, watches = self._main.choices.shares, self._watches.expressions
             ui_state.save(self.folder, ui_state.UiState(theme, shares, watches))
 
     @property
@@ -240,7 +246,7 @@ class WorkbenchApp(App[int]):
         names = []
         for key in text.split(","):
             *modifiers, last = key.split("+")
-            if last == keys.UNBOUND:
+            if last == UNBOUND:
                 last = ""
             elif last in KEY_NAMES:
                 last = KEY_NAMES[last]

@@ -6,39 +6,19 @@ from dataclasses import dataclass, field
 
 from textual.geometry import Region
 
-LESSON = "lesson"  # which is there only while a lesson is open
-SIDE_PANES = ("variables", "value", "watch", "gradient", "graph", "plan", "settings", LESSON)
-STACK = ("gradient", "graph")  # panes that share one place, with tabs, in three columns
-TITLES = {
-    "prompt": "Prompt",
-    "transcript": "Session",
-    "variables": "Variables",
-    "value": "Value",
-    "watch": "Watch",
-    "gradient": "Grad",
-    "graph": "Graph",
-    "plan": "Plan",
-    "settings": "Config",
-    LESSON: "Lesson",
-}
+from kbench.tui.panes.registry import BY_ID, LESSON, PANES, SESSION, SIDE_PANES, STACK
+
 LABEL_CELLS = 9
 """Cells of ` In [8]: ` before a prompt without a frame."""
-# Percent: the session's part of each layout, then where panes meet that share a column.
+# Percent: the session's part of each layout, then where panes meet that share a column, by the
+# layout's kind and a pane.
 SHARES = {
     "compact": 60,
     "two": 52,
     "three": 43,
-    "two variables": 45,  # of the right column
     "three left": 50,  # of what the session leaves
-    "three watch": 35,  # of the left column without the settings, from below
-    "three value": 50,  # of the right column
-    "compact lesson": 50,  # the session's part while the lesson is in the drawer
-    "two lesson": 40,  # of the session's column
-    "three lesson": 36,
+    **{f"{kind} {pane.id}": share for pane in PANES for kind, share in pane.shares.items()},
 }
-FOCUS_ORDER = (
-    "prompt", "transcript", "variables", "value", *STACK, "plan", "watch", "settings", LESSON,
-)  # fmt: skip
 SETTINGS_ROWS = 9
 """Rows of the settings below the watches in three columns."""
 
@@ -183,7 +163,7 @@ def _zoomed(
     kind: str, body: Region, choices: Choices, lines: int, frame: dict[str, Region]
 ) -> Layout:
     bordered = kind != "compact"
-    if choices.zoom in ("prompt", "transcript"):
+    if choices.zoom in SESSION:
         return Layout(kind, frame | _session(body, lines, bordered), (), bordered)
     return Layout(kind, frame | {choices.zoom: body}, (), bordered)
 
@@ -199,11 +179,12 @@ def _columns(
         regions = frame | _taught(kind, session, choices, lines)
         upper = body.height * choices.share("two variables") // 100
         right = body.width - left
-        tab = choices.tab if choices.tab not in ("variables", LESSON) else "value"
+        below = tuple(pane for pane in SIDE_PANES if BY_ID[pane].region not in ("left", LESSON))
+        tab = choices.tab if choices.tab in below else "value"
         regions["variables"] = Region(left, body.y, right, upper)
         regions["tabs"] = Region(left, body.y + upper, right, 1)
         regions[tab] = Region(left, body.y + upper + 1, right, body.height - upper - 1)
-        return Layout("two", regions, SIDE_PANES[1:-1])
+        return Layout("two", regions, below)
     middle = body.width * choices.share("three") // 100
     left = (body.width - middle) * choices.share("three left") // 100
     right = body.width - left - middle
@@ -267,9 +248,9 @@ def border_of(layout: Layout, pane: str) -> str:
         return _drawer(layout)
     if layout.kind == "tiny":
         return ""
-    if LESSON in layout.regions and pane in (LESSON, "prompt", "transcript"):
+    if LESSON in layout.regions and pane in (LESSON, *SESSION):
         return f"{layout.kind} lesson"
-    if pane in ("prompt", "transcript") or "variables" not in layout.regions:
+    if pane in SESSION or "variables" not in layout.regions:
         return ""
     if layout.kind == "two":
         return "two variables"

@@ -5,42 +5,28 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from textual import events
+from textual import events, on
 from textual.app import ComposeResult
 
-from kbench.tui import layout
 from kbench.tui.dialogs import diagnostics, overlays
 from kbench.tui.keys import keys
 from kbench.tui.lesson.lesson_screen import LessonScreen
 from kbench.tui.messages import (
-    AssignSetting,
     CompareWanted,
     CopyText,
-    FetchGraph,
-    FetchPixel,
     HintChanged,
     InsertText,
     LinkFailed,
     LinkReady,
+    PaneMessage,
     SessionEvent,
-    ShowValue,
     Submitted,
-    TitleChanged,
     TraceNan,
-    ValueCommand,
 )
-from kbench.tui.panes.gradient import GradientTable
-from kbench.tui.panes.gradient_controller import GradientController
-from kbench.tui.panes.graph import GraphView
-from kbench.tui.panes.graph_controller import GraphController
 from kbench.tui.panes.panes import Panes
-from kbench.tui.panes.plan import PlanTable
-from kbench.tui.panes.plan_controller import PlanController, show_place
-from kbench.tui.panes.plan_pane import PlanPane
-from kbench.tui.panes.settings import SettingsPane
-from kbench.tui.panes.variables import SNIPPETS, VariablesTable
-from kbench.tui.panes.watch import WatchTable
-from kbench.tui.panes.watch_controller import WatchController
+from kbench.tui.panes.registry import LESSON, SIDE_PANES, new_view
+from kbench.tui.panes.screen_bench import ScreenBench
+from kbench.tui.panes.variables.view import SNIPPETS
 from kbench.tui.prompt.assist import Assist
 from kbench.tui.prompt.completion import CompletionList
 from kbench.tui.prompt.prompt import Prompt
@@ -50,14 +36,13 @@ from kbench.tui.session.nan_controller import NanController
 from kbench.tui.session.resume import ResumeController
 from kbench.tui.session.session_controller import SessionController
 from kbench.tui.session.unsent_input import UnsentInput
-from kbench.tui.text.table import Table
 from kbench.tui.transcript.transcript import Transcript
-from kbench.tui.value import commands
-from kbench.tui.value.value import ValuePane
 
 if TYPE_CHECKING:
-    from kbench.tui.panes.plan_workers import WorkerTable
     from kbench.tui.transcript.cells import Block
+
+MOUNTED_AT_ONCE = 4
+"""Panes that come between two keys, after the first frame."""
 
 
 class MainScreen(LessonScreen):
@@ -69,23 +54,26 @@ class MainScreen(LessonScreen):
     def __init__(self) -> None:
         super().__init__()
         self.session_controller = SessionController(self)
-        self.panes = Panes(self)
+        self.panes = Panes(ScreenBench(self))
         self.assist = Assist(self)
         self.resume_controller = ResumeController(self)
         self.unsent_input = UnsentInput(self)
-        self.watch_controller = WatchController(self)
         self.nan_controller = NanController(self)
         self.compare_controller = CompareController(self)
-        self.gradient_controller = GradientController(self)
-        self.plan_controller = PlanController(self)
-        self.graph_controller = GraphController(self)
+        self.session_controller.cell_listeners += [
+            self.panes.cell_done,
+            self.resume_controller.cell_done,
+            self.nan_controller.cell_done,
+            self.compare_controller.cell_done,
+            self.lesson_controller.cell_done,
+        ]
 
     def compose(self) -> ComposeResult:
         """What the first frame needs; the other panes follow it."""
         yield StatusLine("status")
-        yield Transcript()
+        yield new_view("transcript")
         yield Line("label")
-        yield Prompt()
+        yield new_view("prompt")
         yield HintLine("hint")
         yield KeyLine("keybar")
 
@@ -99,14 +87,11 @@ class MainScreen(LessonScreen):
     async def _complete(self) -> None:
         """Everything that can wait until a prompt is on the screen."""
         self.bench.begin()
-        await self.mount_all([TabLine("tabs"), VariablesTable(), ValuePane(), WatchTable()])
-        await self.mount_all([GradientTable(), GraphView(), PlanPane(), SettingsPane()])
-        await self.mount_all([CompletionList(), Banner("banner")])
-        self.on_title_changed(TitleChanged("settings", layout.TITLES["settings"]))
-        self.query_one(VariablesTable).update_rows([], [])
-        self.query_one(PlanTable).show(None)
-        self.query_one(WatchTable).show(self.watch_controller.expressions)
-        self.query_one(GradientTable).clear()
+        views = [new_view(pane) for pane in SIDE_PANES if pane != LESSON]
+        late = [TabLine("tabs"), *views, CompletionList(), Banner("banner")]
+        for at in range(0, len(late), MOUNTED_AT_ONCE):
+            await self.mount_all(late[at : at + MOUNTED_AT_ONCE])
+        self.panes.mounted()
         self.relayout()
         prompt = self.query_one(Prompt)
         prompt.colour()
@@ -165,13 +150,10 @@ class MainScreen(LessonScreen):
         self.app.copy_to_clipboard(event.text)
         self.notify(f"copied {event.what}", timeout=2, markup=False)
 
-    def on_assign_setting(self, event: AssignSetting) -> None:
-        """To the kernel, whose answer is what is shown."""
-        self.panes.assign(event.name, event.value)
-
-    def on_show_value(self, event: ShowValue) -> None:
-        """Open a name in the value pane."""
-        self.panes.open_value(event.name)
+    @on(PaneMessage)
+    def _answer(self, event: PaneMessage) -> None:
+        """To the controllers of panes."""
+        self.panes.answer(event)
 
     def on_hint_changed(self, event: HintChanged) -> None:
         """Words below the prompt."""
@@ -198,101 +180,13 @@ class MainScreen(LessonScreen):
         """There will be no kernel: say why."""
         self.session_controller.link_failed(event.reason)
 
-    def on_table_opened(self, event: Table.Opened) -> None:
-        """Enter in a table."""
-        if event.table.id == "variables":
-            self.panes.open_value(event.key)
-        elif event.table.id == "gradient":
-            self.gradient_controller.open(event.key)
-        elif event.table.id == "plan-run":
-            self.plan_controller.open(event.key)
-        elif event.table.id == "workers":
-            self.plan_controller.open_worker(event.key)
-
-    def on_variables_table_pointed(self, event: VariablesTable.Pointed) -> None:
-        """The value pane follows the cursor in the variables while both are on the screen."""
-        if self.shows("value"):
-            self.panes.show_value(event.name)
-        self.graph_controller.point(event.name)
-
-    def on_variables_table_filter_wanted(self) -> None:
-        """Slash in the variables."""
-        overlays.ask_filter(self)
-
-    def on_variables_table_parts_wanted(self) -> None:
-        """A model is unfolded, or scrolled to."""
-        self.panes.parts_wanted()
-
-    def on_variables_table_graph_wanted(self, event: VariablesTable.GraphWanted) -> None:
-        """o in the variables."""
-        self.panes.open_graph(event.name)
-
-    def on_variables_table_exact_wanted(self, event: VariablesTable.ExactWanted) -> None:
-        """x in the variables."""
-        self.background(partial(self.panes.exact, event.name))
-
-    def on_variables_table_watch_wanted(self, event: VariablesTable.WatchWanted) -> None:
-        """w in the variables."""
-        self.watch_controller.add(event.expression)
-
-    def on_variables_table_derive_wanted(self, event: VariablesTable.DeriveWanted) -> None:
-        """g in the variables."""
-        self.gradient_controller.derive(event.name)
-
-    def on_gradient_table_wanted(self, event: GradientTable.Wanted) -> None:
-        """Keys of the gradients."""
-        self.gradient_controller.act(event.what)
-
     def on_trace_nan(self, event: TraceNan) -> None:
         """t on a variable, on a cell, in the plan."""
         self.nan_controller.trace(**event.wanted)
 
-    def on_plan_table_wanted(self, event: PlanTable.Wanted) -> None:
-        """Keys of the plan."""
-        self.plan_controller.act(event)
-
-    def on_worker_table_wanted(self, event: WorkerTable.Wanted) -> None:
-        """Keys of the workers."""
-        self.plan_controller.act_on_workers(event.what, event.number)
-
-    def on_graph_view_place_wanted(self, event: GraphView.PlaceWanted) -> None:
-        """Enter on a node of a graph."""
-        show_place(self, event.place)
-
-    def on_graph_view_search_wanted(self, event: GraphView.SearchWanted) -> None:
-        """Slash in a graph."""
-        self.graph_controller.search(event.view)
-
     def on_compare_wanted(self, event: CompareWanted) -> None:
         """c on a variable."""
         self.compare_controller.compare(event.expression)
-
-    def on_watch_table_wanted(self, event: WatchTable.Wanted) -> None:
-        """Keys of the watches."""
-        self.watch_controller.act(event.what, event.expression)
-
-    def on_value_pane_fetch(self, event: ValuePane.Fetch) -> None:
-        """The value pane needs another part."""
-        self.panes.fetch_window(event.request)
-
-    def on_value_pane_fetch_picture(self, event: ValuePane.FetchPicture) -> None:
-        """The value pane needs a picture."""
-        self.panes.fetch_picture(event.request)
-
-    def on_fetch_pixel(self, event: FetchPixel) -> None:
-        """The cursor in a picture is elsewhere."""
-        self.panes.fetch_pixel(event.window)
-
-    def on_fetch_graph(self, event: FetchGraph) -> None:
-        """The value pane shows what has a graph in place of a value."""
-        self.panes.fetch_graph(event.name)
-
-    def on_value_command(self, event: ValueCommand) -> None:
-        """A key of the value pane that needs the kernel or a dialog."""
-        if event.what == "watch":
-            self.watch_controller.add_cell(self.query_one(ValuePane))
-            return
-        commands.act(self, event.what)
 
     def on_transcript_explain(self, event: Transcript.Explain) -> None:
         """e on a cell."""

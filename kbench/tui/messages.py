@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from kbench.tui.layout import TITLES
+from kbench.tui.panes.registry import BY_ID
 from kbench.workbench.core_types import JsonObject, SettingValue
 
 if TYPE_CHECKING:
+    from kbench.tui.panes.rows import NameRow
     from kbench.workbench.session.events import Event
+
+
+class PaneMessage(Message):
+    """What a widget of a pane asks for, and a controller of panes answers."""
 
 
 class SessionEvent(Message):
@@ -60,7 +65,7 @@ class HintChanged(Message):
         super().__init__()
 
 
-class ShowValue(Message):
+class ShowValue(PaneMessage):
     """A name shall be opened in the value pane."""
 
     def __init__(self, name: str) -> None:
@@ -102,7 +107,7 @@ class CopyText(Message):
         super().__init__()
 
 
-class AssignSetting(Message):
+class AssignSetting(PaneMessage):
     """The user has chosen a value for a setting."""
 
     def __init__(self, name: str, value: SettingValue) -> None:
@@ -125,11 +130,28 @@ class TitleChanged(Message):
     def __init__(self, pane: str, title: str, note: str | None = None) -> None:
         self.pane = pane
         self.title = title
-        self.note = title.removeprefix(TITLES[pane]).lstrip(": ") if note is None else note
+        self.note = note if note is not None else title.removeprefix(BY_ID[pane].title).lstrip(": ")
         super().__init__()
 
 
-class FetchPixel(Message):
+class RowsRead(PaneMessage):
+    """The variables' rows by name, as they are now, and the names that are gone."""
+
+    def __init__(self, rows: dict[str, NameRow], gone: set[str]) -> None:
+        self.rows = rows
+        self.gone = gone
+        super().__init__()
+
+
+class SettingRefused(PaneMessage):
+    """The kernel has refused a setting after the fact."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__()
+
+
+class FetchPixel(PaneMessage):
     """What the cursor in a picture is on is needed; `window` says where, as the inspector asks."""
 
     def __init__(self, window: JsonObject) -> None:
@@ -137,7 +159,7 @@ class FetchPixel(Message):
         super().__init__()
 
 
-class FetchGraph(Message):
+class FetchGraph(PaneMessage):
     """The graph of the name in the value pane is needed."""
 
     def __init__(self, name: str) -> None:
@@ -145,7 +167,7 @@ class FetchGraph(Message):
         super().__init__()
 
 
-class ValueCommand(Message):
+class ValueCommand(PaneMessage):
     """A key of the value pane that needs the kernel or a dialog, such as axes, find, export."""
 
     def __init__(self, what: str) -> None:

@@ -16,6 +16,8 @@ from textual.worker import Worker
 from kbench.tui import layout as pane_layout
 from kbench.tui.keys import keys
 from kbench.tui.messages import HintChanged, ShowPane, TitleChanged
+from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER, LESSON, SESSION, SIDE_PANES, STACK
+from kbench.tui.panes.spec import Taker
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.bars import KeyLine, TabLine
 from kbench.tui.session.link import Work
@@ -25,14 +27,8 @@ if TYPE_CHECKING:
 
     from kbench.tui.app import WorkbenchApp
 
-# What takes the focus in a pane: the first that is shown.
-INNER = {
-    "value": ("grid", "picture", "value-graph"), "settings": ("settings-list",),
-    "lesson": ("lesson-text",), "plan": ("workers", "plan-run"),
-}  # fmt: skip
-SESSION = ("prompt", "transcript")
-TYPED_ON = ("transcript", pane_layout.LESSON)  # where no letter is a command
-PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *pane_layout.FOCUS_ORDER)
+TYPED_ON = ("transcript", LESSON)  # where no letter is a command
+PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *FOCUS_ORDER)
 
 
 class PaneScreen(Screen[None]):
@@ -141,13 +137,15 @@ class PaneScreen(Screen[None]):
         tabs = self._widget("tabs")
         if tabs is None or self.layout_now is None or not tabs.display:
             return
-        numbers = {pane: at for at, pane in enumerate(pane_layout.SIDE_PANES, 1)}
-        names = {**pane_layout.TITLES, "variables": "Vars"}
+        numbers = {pane: at for at, pane in enumerate(SIDE_PANES, 1)}
         active = next((pane for pane in self.layout_now.tabs if self.shows(pane)), "")
         # A frame has the whole title already.
         note = "" if self.layout_now.bordered else self.notes.get(active, "")
         cast(TabLine, tabs).set_tabs(
-            [(pane, f"{numbers[pane]} {names[pane]}") for pane in self.layout_now.tabs],
+            [
+                (pane, f"{numbers[pane]} {BY_ID[pane].tab or BY_ID[pane].title}")
+                for pane in self.layout_now.tabs
+            ],
             active,
             note,
             self.bench.glyphs.rule,
@@ -237,7 +235,7 @@ class PaneScreen(Screen[None]):
             self.choices.side = True
             self.choices.zoom = pane if self.choices.zoom else ""
             self.choices.tab = pane
-            if pane in pane_layout.STACK:
+            if pane in STACK:
                 self.choices.stack = pane
             self.relayout()
         if not self.shows(pane) and self.choices.zoom:
@@ -258,28 +256,29 @@ class PaneScreen(Screen[None]):
         """The pane that has the focus, 'prompt' if none has."""
         node: object = self.focused
         while isinstance(node, Widget):
-            if node.id in pane_layout.FOCUS_ORDER:
+            if node.id in FOCUS_ORDER:
                 return node.id
             node = node.parent
         return "prompt"
 
-    def places(self, pane: str) -> tuple[str, ...]:
-        """Whose rows of the table of keys are the pane's, by what stands in it now."""
-        for inner in INNER.get(pane, ()):
-            widget = self._widget(inner)
-            if widget is not None and widget.display and inner in keys.INNER_PLACES:
-                return keys.INNER_PLACES[inner]
-        return keys.PLACES[pane]
+    def key_taker(self, pane: str) -> Taker:
+        """What takes the keys of a pane, by what stands in it now."""
+        takers = BY_ID[pane].takers
+        return next((one for one in takers if self._displayed(one.widget)), takers[0])
 
     def taker(self, pane: str) -> Widget | None:
         """The widget of the pane that takes its keys."""
-        inner = (self._widget(name) for name in INNER.get(pane, (pane,)))
-        return next((widget for widget in inner if widget is not None and widget.display), None)
+        found = (self._displayed(one.widget) for one in BY_ID[pane].takers)
+        return next((widget for widget in found if widget is not None), None)
+
+    def _displayed(self, name: str) -> Widget | None:
+        widget = self._widget(name)
+        return widget if widget is not None and widget.display else None
 
     def action_next_pane(self, step: int) -> None:
         """Round all panes, those behind a tab included."""
         kind = self.layout_now.kind if self.layout_now else "tiny"
-        order = tuple(pane for pane in pane_layout.FOCUS_ORDER if self.choices.has(pane))
+        order = tuple(pane for pane in FOCUS_ORDER if self.choices.has(pane))
         if kind == "tiny" or not self.choices.side:
             order = tuple(pane for pane in order if pane in SESSION or self.shows(pane))
         now = self.focused_pane()

@@ -39,7 +39,7 @@ SECONDS = {
     "tests/tui/keys/test_comfort.py": 10,
     "tests/tui/lesson/test_lesson_steps.py": 10,
     "tests/tui/lesson/test_lesson_typed.py": 10,
-    "tests/tui/value/test_value.py": 10,
+    "tests/tui/panes/value/test_value.py": 10,
 }
 """What the long files take with nothing compiled. Only their order matters: what is long and begins
 last runs alone. Other files come after these."""

@@ -11,8 +11,8 @@ from textual.content import Content
 from kbench.tui.dialogs.dialogs import key_hints
 from kbench.tui.dialogs.modal import Modal
 from kbench.tui.keys import keys
+from kbench.tui.panes.value.slices import Target, text_of
 from kbench.tui.text.lines import LineView
-from kbench.tui.value.slices import Target, text_of
 
 
 class AxesList(LineView):

@@ -13,6 +13,7 @@ from textual.content import Content
 
 from kbench.tui.dialogs.dialogs import Pager, key_hints
 from kbench.tui.keys import keys
+from kbench.tui.panes.value.controller import ValueController
 from kbench.tui.session.bars import Line
 from kbench.tui.session.status import memory_of
 from kbench.tui.text.glyphs import human_bytes, human_seconds
@@ -122,7 +123,7 @@ def _kernel(screen: MainScreen) -> list[str]:
     if session_controller.hello:
         shown = {name: value for name, value in session_controller.hello.items() if name != "verbs"}
         lines.append(f"inspector {shown}")
-    trips = sorted(screen.panes.round_trips)
+    trips = sorted(screen.panes.controller(ValueController).round_trips)
     if trips:
         lines.append(
             f"value round trips: {len(trips)}, median {trips[len(trips) // 2] * 1000:.1f} ms, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
@@ -16,7 +17,7 @@ from kbench.tui.keys import keys
 from kbench.tui.prompt.field import Field
 from kbench.tui.session.bars import Line, clickable
 from kbench.tui.text.lines import LineView
-from kbench.tui.text.text import wrap
+from kbench.tui.text.text import safe, wrap
 
 if TYPE_CHECKING:
     from kbench.tui.app import WorkbenchApp
@@ -189,3 +190,16 @@ class InputDialog(Modal[str | None]):
         if self._live is not None:
             self._live(self._value)
         self.dismiss(None)
+
+
+def may_replace(
+    path: str, replace: Callable[[], object]
+) -> tuple[ChoiceDialog, Callable[[str | None], None]]:
+    """The question whether a file that is there may be replaced, and who takes its answer."""
+
+    def act(answer: str | None) -> None:
+        if answer == "r":
+            replace()
+
+    question = f"{safe(Path(path).name)} already exists: {safe(path)}"
+    return ChoiceDialog(question, [("r", "replace it"), ("k", "keep it")]), act

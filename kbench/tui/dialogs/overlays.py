@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from kbench.tui import layout
-from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager
+from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager, may_replace
 from kbench.tui.dialogs.history import HistoryScreen
 from kbench.tui.dialogs.jump import JumpScreen
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keys
+from kbench.tui.keys.key import Key
 from kbench.tui.lesson import lesson_words
-from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.panes.registry import BY_ID, LESSON, PANES
+from kbench.tui.panes.value.controller import ValueController
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.text.text import OutputDecoder, safe
 from kbench.tui.themes import MUTED
@@ -27,31 +27,6 @@ from kbench.tui.transcript.examples import EXAMPLES
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
 
-ABOUT = {
-    "prompt": "Type Python. Enter runs it once it is complete; K is the backend.",
-    "transcript": "The cells of this session. Up and down choose one; letters go to the prompt.",
-    "variables": "Your names, as the kernel pushes them. Enter shows a value, or unfolds a model.",
-    "value": "A slice of an array of any size; of a symbol or layer, the graph that leads to it.",
-    "watch": "Expressions, evaluated again when something has changed: old and new value.",
-    "gradient": "How a loss changes with each variable, on what was fed last. Enter shows values.",
-    "graph": "The graph of a tensor, a function or a model: from the output down to the inputs.",
-    "plan": "What a run did, step by step. Enter shows the source of a step, [ an earlier run.",
-    "settings": "Changed in the kernel at once; what the kernel refuses is not shown as set.",
-    "lesson": "A step of the lesson. Its code stands in the prompt: change it, Enter runs it.",
-}
-LETTERS = {
-    "p": "prompt",
-    "t": "transcript",
-    "v": "variables",
-    "a": "value",
-    "w": "watch",
-    "g": "gradient",
-    "r": "graph",
-    "l": "plan",
-    "c": "settings",
-    "s": "lesson",
-}
-
 
 def show_text(screen: MainScreen, title: str, lines: list[Content]) -> None:
     """A text to read."""
@@ -61,10 +36,10 @@ def show_text(screen: MainScreen, title: str, lines: list[Content]) -> None:
 def show_help(screen: MainScreen) -> None:
     """The keys of the focused pane, then those that work everywhere."""
     pane = screen.focused_pane()
-    lines = [Content(ABOUT[pane]), Content("")]
-    if pane == layout.LESSON:
+    lines = [Content(BY_ID[pane].about), Content("")]
+    if pane == LESSON:
         lines += [*lesson_words.commands(), Content("")]
-    for place in (*screen.places(pane), "main"):
+    for place in (*screen.key_taker(pane).places, "main"):
         if place == "main":
             lines += [Content(""), Content.styled("Everywhere", "bold")]
         for key in keys.of(place):
@@ -82,10 +57,10 @@ def show_help(screen: MainScreen) -> None:
         Content(f"Keys as in: {preset}. The palette changes this; emacs and vscode are there too."),
         Content(f'Other keys: id = "key" below [keys] in {screen.bench.keys_file}'),
     ]
-    show_text(screen, f"Help: {layout.TITLES[pane]}", lines)
+    show_text(screen, f"Help: {BY_ID[pane].title}", lines)
 
 
-def _key_line(screen: MainScreen, key: keys.Key) -> Content:
+def _key_line(screen: MainScreen, key: Key) -> Content:
     """One line of the help: keys, what they do, the id for keys.toml."""
     shown = screen.bench.key_words(key.id, key.keys)
     start = (f"  {shown:<22} ", "$text-accent")
@@ -182,7 +157,7 @@ def _under_way(screen: MainScreen) -> str:
     running = screen.session_controller.running()
     if screen.session_controller.state == "busy" and not (running is not None and running.origin):
         return "cell"
-    return "file" if screen.panes.exporter.running else ""
+    return "file" if screen.panes.controller(ValueController).exporter.running else ""
 
 
 def _ask_quit_of_busy(screen: MainScreen) -> None:
@@ -262,7 +237,7 @@ def ask_save(screen: MainScreen) -> None:
         target = Path(path).expanduser().absolute()
         go = partial(screen.background, partial(write, target))
         if target.exists():
-            ask_replace(screen, str(target), go)
+            screen.app.push_screen(*may_replace(str(target), go))
         else:
             go()
 
@@ -270,29 +245,10 @@ def ask_save(screen: MainScreen) -> None:
     screen.app.push_screen(InputDialog(title, "session.py", check=check), act)
 
 
-def ask_replace(screen: MainScreen, path: str, replace: Callable[[], object]) -> None:
-    """A file is there already."""
-
-    def act(answer: str | None) -> None:
-        if answer == "r":
-            replace()
-
-    question = f"{safe(Path(path).name)} already exists: {safe(path)}"
-    screen.app.push_screen(ChoiceDialog(question, [("r", "replace it"), ("k", "keep it")]), act)
-
-
-def ask_filter(screen: MainScreen) -> None:
-    """Filter the variables while typing."""
-    table = screen.query_one(VariablesTable)
-    screen.app.push_screen(
-        InputDialog("show names that contain", table.filter_text, live=table.set_filter)
-    )
-
-
 def show_jump(screen: MainScreen) -> None:
     """One letter per pane, on the pane."""
-    there = {letter: pane for letter, pane in LETTERS.items() if screen.choices.has(pane)}
-    letters = {letter: (pane, layout.TITLES[pane]) for letter, pane in there.items()}
+    there = [pane for pane in PANES if screen.choices.has(pane.id)]
+    letters = {pane.letter: (pane.id, pane.title) for pane in there}
     regions = screen.layout_now.regions if screen.layout_now else {}
 
     def act(pane: str | None) -> None:

@@ -11,10 +11,10 @@ from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.widgets import OptionList
 
-from kbench.tui import layout
 from kbench.tui.dialogs.modal import ClosesOnce
 from kbench.tui.keys import keys
 from kbench.tui.keys.presets import PRESETS
+from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER
 from kbench.tui.themes import MUTED
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class BenchCommands(Provider):
             now = " (now)" if preset == bench.keymap.preset else ""
             words = f"keys as in {preset}{now}"
             yield Command("", words, "", "preset", partial(bench.choose_preset, preset))
-        for pane in layout.FOCUS_ORDER:
+        for pane in FOCUS_ORDER:
             if pane != here and screen.choices.has(pane):
                 yield from self._of_pane(screen, pane, False)
         for theme in sorted(bench.available_themes):
@@ -77,12 +77,12 @@ class BenchCommands(Provider):
             yield Command("", f"theme {theme}", "", "theme", run, False)
 
     def _of_pane(self, screen: MainScreen, pane: str, first: bool) -> Iterator[Command]:
-        for place in screen.places(pane):
+        for place in screen.key_taker(pane).places:
             for key in keys.of(place):
                 shown = screen.bench.key_words(key.id, key.keys)
                 run = partial(_act, screen, pane, key.action)
                 near = first and not key.action.startswith(MINOR_ACTIONS)
-                yield Command(layout.TITLES[pane], key.words, shown, key.id, run, near)
+                yield Command(BY_ID[pane].title, key.words, shown, key.id, run, near)
 
     async def discover(self) -> Hits:
         """Before anything is typed."""

@@ -16,7 +16,9 @@ from pathlib import Path
 
 from kbench.engine.runtime import paths
 from kbench.tui.keys import keys
+from kbench.tui.keys.key import UNBOUND, Key
 from kbench.tui.keys.presets import PRESETS
+from kbench.tui.panes.registry import PANES
 from kbench.tui.session.ui_state import put_aside
 
 MODIFIERS = frozenset(("ctrl", "alt", "shift", "super", "meta", "hyper"))
@@ -95,12 +97,12 @@ def _mistake(place: str | None, text: object) -> str:
 def conflicts(changes: Mapping[str, str]) -> list[str]:
     """Keys that two actions share where both could be meant, as lines for people."""
     problems: list[str] = []
-    panes = [("main", *places) for places in (*keys.PLACES.values(), *keys.INNER_PLACES.values())]
+    panes = [("main", *taker.places) for pane in PANES for taker in pane.takers]
     for places in (*panes, *keys.DIALOGS):
-        seen: dict[str, keys.Key] = {}
+        seen: dict[str, Key] = {}
         for key in (key for place in places for key in keys.of(place)):
             for name in changes.get(key.id, key.keys).split(","):
-                if name == keys.UNBOUND:
+                if name == UNBOUND:
                     continue
                 other = seen.setdefault(name, key)
                 if other is not key and (other.id in changes or key.id in changes):

@@ -12,6 +12,7 @@ from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.lesson import lesson_typed, lesson_words
 from kbench.tui.lesson.lesson_state import LessonState
+from kbench.tui.panes.registry import LESSON, new_view
 from kbench.tui.prompt.prompt import completeness
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import coloured
@@ -75,7 +76,7 @@ class LessonCommands(LessonState):
         choices = self.screen.choices
         choices.lesson, choices.folded, choices.zoom = True, False, ""
         if not self.screen.query(LessonPane):
-            await self.screen.mount(LessonPane())
+            await self.screen.mount(new_view(LESSON))
         self.hidden_cells.prepare(lesson.number)
         self._catch_up(self.at)
         self._show(words, front=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from kbench.tui import layout
 from kbench.tui.lesson.lesson_controller import LessonController
 from kbench.tui.pane_screen import PaneScreen
+from kbench.tui.panes.registry import LESSON
 from kbench.tui.prompt.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class LessonScreen(PaneScreen):
 
     def offers(self, action: str) -> bool:
         """Whether the palette should offer an action now."""
-        lesson = action.startswith("learn(") or action == f"pane('{layout.LESSON}')"
+        lesson = action.startswith("learn(") or action == f"pane('{LESSON}')"
         return self.choices.lesson or not lesson
 
     def action_pane(self, pane: str) -> None:
@@ -36,7 +36,7 @@ class LessonScreen(PaneScreen):
         if not self.choices.has(pane):
             self.lesson_controller.choose()
             return
-        if pane == layout.LESSON:
+        if pane == LESSON:
             self.lesson_controller.unfold()
         super().action_pane(pane)
 
@@ -46,7 +46,7 @@ class LessonScreen(PaneScreen):
 
     def turn(self, way: str) -> None:
         """A page up or down, asked for at the prompt: of the lesson where one is on the screen."""
-        if self.shows(layout.LESSON):
+        if self.shows(LESSON):
             self.lesson_controller.pane.turn(way)
         elif way == "up":
             self.query_one(Prompt).action_cursor_page_up()

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from kbench.tui import layout as pane_layout
 from kbench.tui.lesson import lesson_words
+from kbench.tui.panes.registry import LESSON
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.hidden_cells import HiddenCells
 from kbench.tui.session.link import Latest
@@ -116,7 +116,7 @@ class LessonState:
         self._reveal(front)
         self._pane_updates.submit(partial(self._read, list(words)))
         self.refresh_pane()
-        if front or self.screen.focused_pane() != pane_layout.LESSON:
+        if front or self.screen.focused_pane() != LESSON:
             self.screen.action_pane("prompt")
 
     async def _read(self, words: list[Content]) -> None:
@@ -130,9 +130,9 @@ class LessonState:
         """Bring the lesson to the front where it shares its place."""
         layout, choices = self.screen.layout_now, self.screen.choices
         if front and layout is not None and layout.kind == "compact":
-            choices.side, choices.tab = True, pane_layout.LESSON
+            choices.side, choices.tab = True, LESSON
         elif layout is not None and layout.kind == "compact" and not choices.folded:
-            choices.tab = pane_layout.LESSON
+            choices.tab = LESSON
         self._lay_out()
 
     def _lay_out(self) -> None:
@@ -144,7 +144,7 @@ class LessonState:
         if lines:
             self.screen.choices.folded = False
             self._reveal()
-            if not self.screen.shows(pane_layout.LESSON) or self.pane.short:
+            if not self.screen.shows(LESSON) or self.pane.short:
                 self.screen.notify("\n".join(line.plain for line in lines[:4]), markup=False)
         self._pane_updates.submit(partial(self._set_message, list(lines)))
 

@@ -1,3 +1,4 @@
-"""The panes beside the session, each a widget and what fills it; the value's have a room of their
-own.
+"""The panes beside the session, a folder for each: what is known of it (`__init__`), its widget
+(`view`) and what fills it (`controller`). `registry` lists all panes, `bench` is what a controller
+is and sees, and `panes` tells all of them what has happened.
 """

@@ -14,6 +14,7 @@ from kbench.tui.transcript.cells import Block
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
+    from kbench.workbench.session import events
 
 
 class CompareController:
@@ -77,9 +78,9 @@ class CompareController:
         title = "variants: name=value,value ... (engine, or a setting)"
         self.screen.app.push_screen(InputDialog(title, preset, check=check), done)
 
-    def cell_done(self, block: Block) -> None:
+    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
         """The comparison has run: show it."""
-        if block is self._awaited:
+        if block is not None and block is self._awaited:
             self._awaited = None
             if block.state == "ok":
                 self.screen.background(self._show)

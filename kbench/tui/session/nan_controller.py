@@ -18,6 +18,7 @@ from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
+    from kbench.workbench.session import events
 
 _BAD = re.compile(r"(?<![\w.])[+-]?(?:nan|NaN|inf|Inf)(?![\w(])")
 _PLACE = re.compile(r"^In \[(\d+)\]")
@@ -150,9 +151,11 @@ class NanController:
 
     # ------------------------------------------------------------------ below a cell
 
-    def cell_done(self, block: Block) -> None:
+    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
         """A cell has ended: where it shows NaN or an infinity, have its origin looked for."""
-        if self._shown is None and block.state == "ok" and shows_bad(block):
+        if block is None or self._shown is not None:
+            return
+        if block.state == "ok" and shows_bad(block):
             self._block = block
             self.screen.background(self._ask_quietly)
 

@@ -170,7 +170,7 @@ class ResumeController:
         ]
         self.screen.app.push_screen(ChoiceDialog(shown, answers), act)
 
-    def cell_done(self, event: events.CellDone) -> None:
+    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
         """The cell that was asked about has ended: its result is on the screen, so go on."""
         if self._awaited and str(event.cell) == self._awaited:
             self._awaited = ""

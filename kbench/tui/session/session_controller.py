@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs import overlays
+from kbench.tui.messages import SettingRefused
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session import status
 from kbench.tui.session.status_controller import StatusController
@@ -17,6 +18,9 @@ from kbench.workbench.core_types import JsonObject
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
     from kbench.workbench.session import events
+
+CellListener = Callable[["events.CellDone", Block | None], None]
+"""Gets the block of the cell too, None for one that is not in the transcript."""
 
 
 class SessionController(StatusController):
@@ -33,6 +37,7 @@ class SessionController(StatusController):
         self._clearing: set[int] = set()
         self._unseen: set[int] = set()  # cells that the transcript does not show
         self._unseen_runs = False
+        self.cell_listeners: list[CellListener] = []  # told of each cell that has ended
 
     # ------------------------------------------------------------------ cells
 
@@ -209,12 +214,8 @@ class SessionController(StatusController):
             self.transcript.changed(block)
         if self.state != "dead":
             self._clear_banner()
-        self.screen.panes.cell_done()
-        self.screen.resume_controller.cell_done(event)
-        if block is not None:
-            self.screen.nan_controller.cell_done(block)
-            self.screen.compare_controller.cell_done(block)
-        self.screen.lesson_controller.cell_done(event, block)
+        for listener in self.cell_listeners:
+            listener(event, block)
         self.show_number()
         self.show_hint()
 
@@ -233,28 +234,21 @@ class SessionController(StatusController):
         self.pace = {}
         self._since = time.monotonic()
         self._tick_while_needed()
-        self.screen.watch_controller.refresh()
+        self.screen.panes.state_changed()
         self.show_status()
 
     def _on_Idle(self, event: events.Idle) -> None:
         if self.state == "busy":
             self.state = "idle"
             self.screen.background(self._measure, "memory", exclusive=True)
-        self.screen.watch_controller.refresh()
-        self.screen.gradient_controller.refresh()
+        self.screen.panes.state_changed()
         self.show_status()
 
     def _on_Told(self, event: events.Told) -> None:
-        if event.kind == "watch":
-            self.screen.watch_controller.on_push(event.data.get("rows") or [])
-        elif event.kind == "watching":
-            self.screen.watch_controller.on_magic(event.data)
-        elif event.kind == "pace":
+        if self.screen.panes.pushed(event.kind, event.data):
+            return
+        if event.kind == "pace":
             self.pace = event.data
-        elif event.kind == "jobs":
-            self.screen.plan_controller.on_push(event.data)
-        elif event.kind == "gradient":
-            self.screen.gradient_controller.on_push(event.data)
         elif event.kind == "nan":
             self.screen.nan_controller.on_push(event.data)
         elif event.kind == "lesson":
@@ -264,7 +258,7 @@ class SessionController(StatusController):
         self.take_settings(event.config)
         self.screen.panes.changed(list(event.names), event.many)
         for name, reason in (event.refused or {}).items():
-            self.screen.panes.setting_refused(f"{name}: {reason}")
+            self.screen.panes.answer(SettingRefused(f"{name}: {reason}"))
 
     def _on_InputRequested(self, event: events.InputRequested) -> None:
         overlays.ask_input(self.screen, event.prompt, event.password)

@@ -85,7 +85,7 @@ class StatusController:
         """The kernel's settings, shown at once."""
         if settings:
             self.settings = dict(settings)
-            self.screen.panes.show_settings(self.settings)
+            self.screen.panes.settings_changed(self.settings)
             self.show_status()
 
     def show_hint(self, text: str = "") -> None:
@@ -108,7 +108,7 @@ class StatusController:
         if pane == "prompt" and screen.lesson_controller.open:
             down, up, fold = map(bench.key_word, ("turn_down", "turn_up", "lesson_fold"))
             parts += [f"{down} {up} read the lesson", f"{fold} fold it"]
-        for key, word in keys.hints(screen.places(pane)):
+        for key, word in keys.hints(screen.key_taker(pane)):
             if not bench.key_word(key.id):
                 continue
             piece = f"{bench.key_word(key.id)} {word}"

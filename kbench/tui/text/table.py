@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from textual import events
 from textual.content import Content
-from textual.message import Message
 
 from kbench.tui.keys import keys
-from kbench.tui.messages import ShowPane
+from kbench.tui.messages import PaneMessage, ShowPane
 from kbench.tui.text.lines import LineView
 from kbench.tui.text.text import one_line
 
@@ -76,7 +75,7 @@ class Table(LineView):
     header_rows = 1
     columns: tuple[Column, ...] = ()
 
-    class Opened(Message):
+    class Opened(PaneMessage):
         """Enter or a double click on a row."""
 
         def __init__(self, table: Table, key: str) -> None:

@@ -10,6 +10,8 @@ from bench_screen import bench, settle, submit, text_of, until
 from textual import events
 from textual.pilot import Pilot
 
+from kbench.tui.panes.value.controller import ValueController
+
 
 async def written(app: Any, pilot: Pilot[int]) -> None:
     """Wait until the workbench says that a file is there."""
@@ -53,7 +55,7 @@ async def test_a_home_folder_may_be_written_as_a_tilde(
 @pytest.mark.parametrize(("answer", "left"), [("s", False), ("q", True)])
 async def test_leaving_asks_while_a_file_is_written(answer: str, left: bool) -> None:
     async with bench((80, 24)) as (app, pilot, _):
-        app._main.panes.exporter.running = True
+        app._main.panes.controller(ValueController).exporter.running = True
         await pilot.press("ctrl+q")
         await until(app, pilot, "A file is still being written.")
         assert "[q] cancel it and quit" in text_of(app)

@@ -10,6 +10,7 @@ from bench_screen import bench, settle, submit, text_of
 from fake_session import FakeSession
 
 from kbench.tui.keys import keymap, keys
+from kbench.tui.keys.key import UNBOUND
 from kbench.tui.keys.presets import PRESETS
 
 MISTAKES = [
@@ -151,7 +152,7 @@ async def test_keys_file_moves_keys_and_reports_mistakes(tmp_path: Any) -> None:
 def test_default_keys_do_not_clash() -> None:
     for place in {key.where for key in keys.TABLE}:
         taken = [one for key in keys.of(place) for one in key.keys.split(",")]
-        taken = [one for one in taken if one != keys.UNBOUND]
+        taken = [one for one in taken if one != UNBOUND]
         assert len(taken) == len(set(taken)), place
     idents = [key.id for key in keys.TABLE]
     assert len(idents) == len(set(idents))

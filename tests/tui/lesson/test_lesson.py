@@ -8,7 +8,7 @@ import pytest
 from bench_screen import at_each_size, bench, settle, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, told, typed
 
-from kbench.tui import layout
+from kbench.tui.panes.registry import FOCUS_ORDER
 from kbench.workbench.lessons import lesson_cells, lesson_files
 from tests.tui.test_screens import compare
 
@@ -73,11 +73,11 @@ async def test_the_lesson_shares_the_drawer_with_the_panes() -> None:
 async def test_every_pane_is_reached_with_the_lesson_open(size: tuple[int, int]) -> None:
     async with taught(1, size, silent()) as (app, pilot, _):
         seen = []
-        for _step in layout.FOCUS_ORDER:
+        for _step in FOCUS_ORDER:
             seen.append(app._main.focused_pane())
             await pilot.press("f6")
             await settle(pilot)
-        assert sorted(seen) == sorted(layout.FOCUS_ORDER)
+        assert sorted(seen) == sorted(FOCUS_ORDER)
 
 
 async def test_words_are_seen_where_the_lesson_has_no_room() -> None:

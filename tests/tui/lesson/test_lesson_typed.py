@@ -9,6 +9,7 @@ from bench_screen import bench, settle, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, told, typed
 
 from kbench.tui.lesson import lesson_typed
+from kbench.tui.panes.watch.controller import WatchController
 from kbench.tui.prompt.prompt import Prompt
 from kbench.workbench.lessons.lesson_progress import Progress
 
@@ -251,7 +252,7 @@ async def test_watches_of_cells_come_to_the_pane() -> None:
     async with taught(1, (200, 50)) as (app, pilot, _):
         await enter(pilot, "import numpy as np; w = K.variable(np.ones(3))")
         await enter(pilot, "%watch K.sum(w)")
-        watching = app._main.watch_controller
+        watching = app._main.panes.controller(WatchController)
         assert watching.expressions == ["K.sum(w)"]
         await enter(pilot, "%watch K.sum(w)")
         assert watching.expressions == ["K.sum(w)"]

@@ -11,12 +11,12 @@ from bench_screen import at_each_size, bench, settle, submit, text_of
 from fake_session import FakeSession
 
 import kbench as K
-from kbench.tui import layout
+from kbench.tui.panes.registry import SIDE_PANES
 from kbench.workbench.analysis import gradients
 from kbench.workbench.inspector import gradient_verbs
 from tests.tui.panes.test_watch import session_with, until
 
-GRADIENT = f"alt+{layout.SIDE_PANES.index('gradient') + 1}"
+GRADIENT = f"alt+{SIDE_PANES.index('gradient') + 1}"
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from fake_session import FakeSession
 
 from kbench import backend as K
 from kbench.tui.panes.rows import NameRow
-from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.text.outline import Outline
 from kbench.workbench.session import events
 

@@ -11,8 +11,8 @@ from bench_screen import SIZES, at_each_size, bench, settle, submit, text_of, un
 from fake_session import FakeSession
 
 from kbench.engine.runtime import config
-from kbench.tui import layout
-from kbench.tui.panes.variables import VariablesTable
+from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER
+from kbench.tui.panes.variables.view import VariablesTable
 
 
 @at_each_size
@@ -287,14 +287,14 @@ async def test_every_pane_is_reached_and_has_a_help_page() -> None:
         async with bench(size) as (app, pilot, _):
             await submit(pilot, "define")
             seen = []
-            for _step in layout.FOCUS_ORDER[:-1]:  # no lesson is open
+            for _step in FOCUS_ORDER[:-1]:  # no lesson is open
                 seen.append(app.screen.focused_pane())
                 await pilot.press("f1")
                 await pilot.pause()
-                assert f"Help: {layout.TITLES[seen[-1]]}" in text_of(app)
+                assert f"Help: {BY_ID[seen[-1]].title}" in text_of(app)
                 await pilot.press("escape", "f6")
                 await pilot.pause()
-            assert sorted(seen) == sorted(layout.FOCUS_ORDER[:-1])
+            assert sorted(seen) == sorted(FOCUS_ORDER[:-1])
 
 
 async def test_zoom_side_jump_diagnostics_and_palette() -> None:

@@ -14,8 +14,8 @@ from kbench.engine.core.errors import Place
 from kbench.engine.inspect import roofline
 from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
-from kbench.tui.panes.graph import GraphView
-from kbench.tui.panes.plan import PlanTable, share_bar
+from kbench.tui.panes.graph.view import GraphView
+from kbench.tui.panes.plan.steps import PlanTable, share_bar
 from kbench.tui.text.glyphs import ASCII, UNICODE
 from kbench.workbench.analysis.plan_text import of_limit
 from kbench.workbench.inspector.recorder import Recorder

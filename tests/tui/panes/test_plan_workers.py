@@ -14,9 +14,9 @@ from kbench.dask.activity import Tracker
 from kbench.engine.inspect import roofline
 from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import RunRecord, StepRecord
-from kbench.tui.panes.plan import PlanTable
-from kbench.tui.panes.plan_pane import PlanPane
-from kbench.tui.panes.plan_workers import WorkerTable
+from kbench.tui.panes.plan.steps import PlanTable
+from kbench.tui.panes.plan.view import PlanPane
+from kbench.tui.panes.plan.workers import WorkerTable
 from kbench.workbench.inspector import job_verbs
 
 STEP = StepRecord("dot", "blas", 6e-3, 12 << 20, 400_000_000, (32, 10), "float32")

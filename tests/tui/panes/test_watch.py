@@ -10,6 +10,7 @@ import pytest
 from bench_screen import at_each_size, bench, session_with, settle, submit, text_of, until
 
 import kbench as K
+from kbench.tui.panes.watch.controller import WatchController
 from kbench.workbench.watches import watches
 
 
@@ -59,7 +60,10 @@ async def test_watches_are_added_edited_refused_copied_and_removed() -> None:
         await type_watch(pilot, "items.append(3)")
         await until(app, pilot, "refused: append() may change something")
         await type_watch(pilot, "len(items) + 40")
-        assert app.screen.watch_controller.expressions == ["len(items) + 40", "items.append(3)"]
+        assert app.screen.panes.controller(WatchController).expressions == [
+            "len(items) + 40",
+            "items.append(3)",
+        ]
         await pilot.press("G", "enter")
         await settle(pilot)
         app.screen.query_one("Input").value = "items[-1] / 0"
@@ -148,8 +152,8 @@ async def test_the_number_of_watches_has_a_bound() -> None:
     async with bench((120, 40)) as (app, pilot, _):
         await pilot.press("alt+3")
         for number in range(51):
-            app.screen.watch_controller.add(f"{number} + 1")
-        assert len(app.screen.watch_controller.expressions) == 50
+            app.screen.panes.controller(WatchController).add(f"{number} + 1")
+        assert len(app.screen.panes.controller(WatchController).expressions) == 50
         await until(app, pilot, "Watch (50)")
 
 

@@ -17,7 +17,8 @@ from kbench.engine.runtime import config
 from kbench.tui.dialogs import dialogs
 from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.keys import keys
-from kbench.tui.layout import FOCUS_ORDER
+from kbench.tui.panes.registry import FOCUS_ORDER
+from kbench.tui.panes.watch.controller import WatchController
 
 TYPED = ("result", "export = 3", "y = 2", "count", "train", "jump", "kept", "g, G", "[1]", "%who")
 RUNS = ("compute", "evaluate", "remove", "drop", "turn(", "edit", "run", "quit", "restart", "save",
@@ -104,7 +105,7 @@ async def test_any_letter_in_any_pane_is_harmless(pane: str, tmp_path: Path) -> 
     session = FakeSession()
     async with bench((200, 50), session, tmp_path) as (app, pilot, _):
         await submit(pilot, "define")
-        app.screen.watch_controller.add("lr * 2")
+        app.screen.panes.controller(WatchController).add("lr * 2")
         prompt: Any = app.query_one("#prompt")
         settings, ran, names = config.snapshot(), codes(session), dict(session.names)
         for one in ascii_letters + digits + punctuation + " ":
@@ -115,8 +116,10 @@ async def test_any_letter_in_any_pane_is_harmless(pane: str, tmp_path: Path) -> 
                 await pilot.press("escape")
                 await settle(pilot, 1)
             assert codes(session) == ran and config.snapshot() == settings, one
-            assert app.screen.watch_controller.expressions == ["lr * 2"] or one in "w", one
-            app.screen.watch_controller._set(["lr * 2"])
+            assert (
+                app.screen.panes.controller(WatchController).expressions == ["lr * 2"] or one in "w"
+            ), one
+            app.screen.panes.controller(WatchController)._set(["lr * 2"])
             assert prompt.text in ("", one, "h", "lr"), (one, prompt.text)
             prompt.put("")
         assert session.names == names

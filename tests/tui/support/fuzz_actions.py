@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.tui.keys import keys
+from kbench.tui.keys.key import UNBOUND
 from kbench.tui.keys.presets import PRESETS
+from kbench.tui.panes.registry import BY_ID
 from kbench.tui.themes import THEMES
 
 Action = list[Any]
@@ -102,9 +104,10 @@ class Chance:
 
     def visit(self) -> list[Action]:
         """Some keys of a pane, pressed there."""
-        pane = self.source.choice([*keys.PLACES, "value"])
-        places = [*keys.PLACES[pane], *(["picture", "graph"] if pane == "value" else [])]
-        rows = [one for place in places for one in keys.of(place) if one.keys != keys.UNBOUND]
+        pane = self.source.choice([*BY_ID, "value"])
+        takers = BY_ID[pane].takers[: None if pane == "value" else 1]
+        places = [place for taker in takers for place in taker.places]
+        rows = [one for place in places for one in keys.of(place) if one.keys != UNBOUND]
         known = [one.id for one in rows]
         ways = {"transcript": "f6", "prompt": "prompt"}
         begin = ways.get(pane) or next(

@@ -11,7 +11,7 @@ import numpy as np
 from bench_screen import bench, settle, submit, text_of
 from fake_session import FakeSession
 
-from kbench.tui.value.value import ValuePane
+from kbench.tui.panes.value.view import ValuePane
 
 
 @asynccontextmanager

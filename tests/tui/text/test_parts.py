@@ -14,20 +14,21 @@ from textual.content import Content
 from kbench.tui import layout as pane_layout
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes import rows
+from kbench.tui.panes.registry import FOCUS_ORDER, SIDE_PANES
+from kbench.tui.panes.value.grid import HEAT_STEP_SHARE
+from kbench.tui.panes.value.slices import Target, parse, text_of
 from kbench.tui.session import ui_state
 from kbench.tui.text.glyphs import ASCII, UNICODE, histogram, human_bytes, human_seconds
 from kbench.tui.text.table import Column, column_widths
 from kbench.tui.text.text import OutputDecoder, fold, one_line, overwrite, safe, wrap
 from kbench.tui.themes import THEMES
 from kbench.tui.transcript.cells import Block, StreamPart
-from kbench.tui.value.grid import HEAT_STEP_SHARE
-from kbench.tui.value.slices import Target, parse, text_of
 
 CHOICES = st.builds(
     pane_layout.Choices,
     side=st.booleans(),
-    tab=st.sampled_from(pane_layout.SIDE_PANES),
-    zoom=st.sampled_from(("", *pane_layout.FOCUS_ORDER)),
+    tab=st.sampled_from(SIDE_PANES),
+    zoom=st.sampled_from(("", *FOCUS_ORDER)),
     banner=st.integers(0, 3),
     lesson=st.booleans(),
     folded=st.booleans(),
@@ -46,7 +47,7 @@ def test_panes_tile_the_screen(
     for (one, first), (other, second) in combinations(layout.regions.items(), 2):
         assert first.intersection(second).area == 0, (one, other)
     assert layout.regions.get("prompt", pane_layout.Region(0, 0, 1, 1)).area > 0
-    assert "prompt" in layout.regions or choices.zoom in pane_layout.SIDE_PANES
+    assert "prompt" in layout.regions or choices.zoom in SIDE_PANES
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""Which panes there are: the one list that everything reads that lists them.
+
+What a pane says of itself stands in the `__init__` of its folder. No widget is imported for it, so
+that the layout and the keys can read it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from kbench.tui import lesson, prompt, transcript
+from kbench.tui.panes import gradient, graph, plan, settings, value, variables, watch
+from kbench.tui.panes.spec import REGIONS, PaneSpec
+
+if TYPE_CHECKING:
+    from textual.widget import Widget
+
+PANES: tuple[PaneSpec, ...] = (
+    prompt.SPEC,
+    transcript.SPEC,
+    variables.SPEC,
+    value.SPEC,
+    watch.SPEC,
+    gradient.SPEC,
+    graph.SPEC,
+    plan.SPEC,
+    settings.SPEC,
+    lesson.SPEC,
+)
+LESSON = lesson.SPEC.id  # which is there only while a lesson is open
+BY_ID: Mapping[str, PaneSpec] = {pane.id: pane for pane in PANES}
+SESSION = tuple(pane.id for pane in PANES if pane.region == "session")
+SIDE_PANES = tuple(pane.id for pane in PANES if pane.region != "session")
+"""Those with a tab; alt and the place of one among them, counted from 1, brings it to the front."""
+STACK = tuple(pane.id for pane in PANES if pane.region == "stack")
+FOCUS_ORDER = tuple(
+    pane.id for pane in sorted(PANES, key=lambda pane: REGIONS.index(pane.region))
+)  # panes of one region stay as they are
+
+
+def new_view(pane: str) -> Widget:
+    """A widget for a pane, to be mounted; its module loads now."""
+    module, _, name = BY_ID[pane].view.partition(":")
+    widget = cast("Widget", getattr(importlib.import_module(module), name)())
+    return widget.add_class("pane")

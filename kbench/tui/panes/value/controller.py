@@ -1,0 +1,212 @@
+"""Fills the value pane, whose parts need a window, a picture or a graph, and answers its keys."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from functools import partial
+
+from kbench.tui.messages import FetchGraph, FetchPixel, RowsRead, ShowValue, ValueCommand
+from kbench.tui.panes import rows as pane_rows
+from kbench.tui.panes.bench import Bench, PaneController
+from kbench.tui.panes.value import commands
+from kbench.tui.panes.value.export import Exporter
+from kbench.tui.panes.value.grid import WindowRequest
+from kbench.tui.panes.value.picture import PictureRequest
+from kbench.tui.panes.value.search import ValueSearch
+from kbench.tui.panes.value.view import ValuePane
+from kbench.tui.panes.variables.view import VariablesTable
+from kbench.tui.session.link import AskFailed, Latest
+from kbench.tui.text.table import Table
+from kbench.workbench.core_types import JsonObject
+
+
+class ValueController(PaneController):
+    """One request at a time, the newest wins. A failure stays in the pane."""
+
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(bench)
+        self._requests = Latest(bench.run)
+        self._pixel = Latest(bench.run)
+        self.search = ValueSearch(bench)
+        self.exporter = Exporter(bench)
+        self.round_trips: list[float] = []
+        self._tools = commands.ValueTools(bench, self.search, self.exporter, self.exact)
+        bench.on(RowsRead, lambda event: self._follow(event.rows, event.gone))
+        bench.on(ShowValue, lambda event: self.open(event.name))
+        bench.on(Table.Opened, self._opened)
+        bench.on(VariablesTable.Pointed, self._pointed)
+        bench.on(VariablesTable.ExactWanted, lambda event: self.exact(event.name))
+        bench.on(ValuePane.Fetch, lambda event: self.fetch_window(event.request))
+        bench.on(ValuePane.FetchPicture, lambda event: self.fetch_picture(event.request))
+        bench.on(FetchPixel, lambda event: self.fetch_pixel(event.window))
+        bench.on(FetchGraph, lambda event: self.fetch_graph(event.name))
+        bench.on(ValueCommand, self._command)
+
+    @property
+    def pane(self) -> ValuePane | None:
+        """The widget, None until it is mounted."""
+        return self.bench.view(ValuePane)
+
+    # ------------------------------------------------------------------ what happens
+
+    def forget(self) -> None:
+        """What is shown is the old kernel's, and says so."""
+        if (pane := self.pane) is not None:
+            pane.forget()
+
+    def settings_changed(self, settings: JsonObject) -> None:
+        """How numbers are shown may be another way."""
+        if (pane := self.pane) is not None:
+            pane.settings_changed(settings)
+
+    def _opened(self, event: Table.Opened) -> None:
+        """Enter in the variables."""
+        if event.table.id == "variables":
+            self.open(event.key)
+
+    def _pointed(self, event: VariablesTable.Pointed) -> None:
+        """The pane follows the cursor in the variables while both are on the screen."""
+        if self.bench.shows("value"):
+            self.show(event.name)
+
+    def _command(self, event: ValueCommand) -> None:
+        """A key of the pane that needs the kernel or a dialog; the watches answer one of them."""
+        if event.what != "watch" and (pane := self.pane) is not None:
+            commands.act(self._tools, pane, event.what)
+
+    def _follow(self, rows: dict[str, pane_rows.NameRow], gone: set[str]) -> None:
+        pane = self.pane
+        if pane is None:
+            return
+        if not pane.shown:
+            held = [name for name, row in rows.items() if row.held and row.shape]
+            if held and self.bench.shows("value"):
+                self.show(held[-1])
+        elif pane.shown in gone:
+            pane.update_row(None)
+        elif pane.shown in rows and pane.update_row(rows[pane.shown]):
+            pane.refetch()
+
+    # ------------------------------------------------------------------ asking
+
+    def open(self, name: str) -> None:
+        """Show a name in the value pane and go there."""
+        if self.show(name):
+            self.bench.go("value")
+
+    def show(self, name: str, as_graph: bool = False) -> bool:
+        """Show a name in the value pane, wherever the focus is."""
+        table, pane = self.bench.view(VariablesTable), self.pane
+        row = table.find(name) if table is not None else None
+        if pane is None or row is None:
+            return False
+        if pane.shown != name or pane.row is None or pane.as_graph != as_graph:
+            pane.open(row, as_graph)
+        return True
+
+    def fetch_graph(self, name: str) -> None:
+        """Fetch a graph for the value pane."""
+        self._requests.submit(lambda: self._fetch_graph(name))
+
+    async def _fetch_graph(self, name: str) -> None:
+        pane = self.pane
+        if pane is None or name != pane.shown:
+            return
+        try:
+            data = await self.bench.ask("graph", name=name, start=0)
+        except AskFailed as error:
+            pane.set_note(str(error))
+            return
+        if name == pane.shown:
+            pane.show_graph(data)
+
+    def fetch_window(self, request: WindowRequest) -> None:
+        """Fetch a window for the value pane."""
+        self._requests.submit(lambda: self._fetch_window(request))
+
+    async def _fetch_window(self, request: WindowRequest) -> None:
+        pane = self.pane
+        if pane is None or request.name != pane.shown:
+            return
+        arguments: JsonObject = {
+            "name": request.name,
+            "rows": [request.row, request.rows],
+            "cols": [request.col, request.cols],
+        }
+        if request.index:
+            arguments["index"] = list(request.index)
+            arguments["row_axis"], arguments["col_axis"] = request.row_axis, request.col_axis
+        arguments |= self._limits(pane)
+        began = self.bench.clock()
+        try:
+            data = await self.bench.ask("window", **arguments)
+        except AskFailed as error:
+            pane.set_note(str(error))
+            return
+        self.round_trips.append(self.bench.clock() - began)
+        if request.name == pane.shown:
+            pane.show_window(pane_rows.ArrayWindow.of(data))
+
+    def fetch_picture(self, request: PictureRequest) -> None:
+        """Fetch a picture for the value pane."""
+        self._requests.submit(lambda: self._fetch_picture(request))
+
+    async def _fetch_picture(self, request: PictureRequest) -> None:
+        pane = self.pane
+        if pane is None or request.name != pane.shown:
+            return
+        arguments: JsonObject = {"size": list(request.size), "colours": request.colours}
+        if request.index:
+            arguments["index"] = list(request.index)
+        if request.col_axis is not None:
+            arguments |= {"row_axis": request.row_axis, "col_axis": request.col_axis}
+        try:
+            data = await self.bench.ask(
+                "image", name=request.name, **arguments, **self._limits(pane)
+            )
+        except AskFailed as error:
+            pane.refuse_picture(str(error))
+            return
+        if request.name == pane.shown:
+            pane.show_picture(pane_rows.ArrayPicture.of(data))
+
+    def fetch_pixel(self, window: JsonObject) -> None:
+        """Fetch what the cursor in a picture is on."""
+        if window:
+            self._pixel.submit(partial(self._fetch_pixel, window))
+
+    async def _fetch_pixel(self, window: JsonObject) -> None:
+        pane = self.pane
+        with contextlib.suppress(AskFailed):  # the index alone is told
+            data = await self.bench.ask("window", **window)
+            if pane is not None and data["cells"]:
+                pane.show_pixel(window, " ".join(data["cells"][0]))
+
+    @staticmethod
+    def _limits(pane: ValuePane) -> JsonObject:
+        """The range of the whole array, to which shades refer, as an argument of a request."""
+        stats = pane.stats or (pane.row.stats if pane.row else None)
+        if stats is None or stats.low is None or stats.high is None:
+            return {}
+        return {"limits": [float(stats.low), float(stats.high)]}
+
+    def exact(self, name: str) -> None:
+        """Have the statistics of every element of a large array computed."""
+        self.bench.run(partial(self._exact, name))
+
+    async def _exact(self, name: str) -> None:
+        pane, table = self.pane, self.bench.view(VariablesTable)
+        row = table.find(name) if table is not None else None
+        if table is None or row is None:
+            return
+        try:
+            data = await self.bench.ask("stats", timeout=60.0, name=name, exact=True)
+        except AskFailed as error:
+            self.bench.notify(str(error), warning=True)
+            return
+        stats = pane_rows.Statistics.of(data)
+        if table.known.get(name) == row:
+            table.update_rows([replace(row, stats=stats)], [])
+        if pane is not None and pane.shown == name:
+            pane.show_stats(stats)

@@ -1,0 +1,398 @@
+"""The value pane: what is shown, as cells, as a picture or as a graph, and its statistics."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+
+from kbench.tui.messages import FetchGraph, FetchPixel, PaneMessage, TitleChanged, ValueCommand
+from kbench.tui.panes.graph.view import GraphView
+from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
+from kbench.tui.panes.value import words as value_words
+from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
+from kbench.tui.panes.value.picture import PictureRequest, PictureView
+from kbench.tui.panes.value.slices import Target, cell_index, free_axes, stepped, with_cell
+from kbench.tui.session.bars import Line
+from kbench.tui.text.glyphs import UNICODE, Glyphs
+from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
+from kbench.workbench.core_types import Row
+
+MIN_HISTOGRAM_ROWS = 14
+"""Rows of the pane from which on the histogram has a line of its own."""
+
+
+class ValuePane(Vertical):
+    """Shows one name; the main screen fetches windows, pictures, graphs and statistics for it."""
+
+    class Fetch(PaneMessage):
+        """A window of the shown name is needed."""
+
+        def __init__(self, request: WindowRequest) -> None:
+            self.request = request
+            super().__init__()
+
+    class FetchPicture(PaneMessage):
+        """A picture of the shown name is needed."""
+
+        def __init__(self, request: PictureRequest) -> None:
+            self.request = request
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__(id="value")
+        self.shown = ""
+        self.row: NameRow | None = None
+        self.stats: Statistics | None = None
+        self.note = ""
+        self.as_graph = self.as_picture = False
+        self._index: tuple[int, ...] = ()  # of the picture that is wanted
+        self._axes: tuple[int | None, int | None] = (None, None)  # of pictures, once chosen
+        self._colours = True
+        self._heading: Target | None = None  # the slice that has been asked for
+
+    def compose(self) -> ComposeResult:
+        """Head, axes; cells, picture or graph; histogram, statistics."""
+        yield Line("value-head")
+        yield Line("value-axes")
+        yield ValueGrid()
+        yield PictureView()
+        yield GraphView("value-graph")
+        yield Line("value-histogram")
+        yield Line("value-foot")
+
+    def on_mount(self) -> None:
+        """Say what to do."""
+        self.graph.display = self.picture.display = False
+        self._describe()
+
+    def on_resize(self) -> None:
+        """There may be room for the histogram now."""
+        self._describe()
+
+    @property
+    def grid(self) -> ValueGrid:
+        """The cells."""
+        return self.query_one(ValueGrid)
+
+    @property
+    def picture(self) -> PictureView:
+        """The array as a picture."""
+        return self.query_one(PictureView)
+
+    @property
+    def graph(self) -> GraphView:
+        """What stands in the place of the grid when there is no value."""
+        return self.query_one("#value-graph", GraphView)
+
+    def _fetch(self, row: NameRow) -> None:
+        """Ask for the cells, for the picture, or for the graph of what has neither."""
+        as_graph = row.symbolic and (self.as_graph or not row.held)
+        shown = self.graph if as_graph else self.picture if self.as_picture else self.grid
+        had_focus = self.has_pseudo_class("focus-within")
+        for view in (self.grid, self.picture, self.graph):
+            view.display = view is shown
+        if had_focus and self.is_attached:
+            shown.focus()
+        if as_graph:
+            self.post_message(FetchGraph(row.name))
+        elif row.held and self.as_picture:
+            self.call_after_refresh(self._ask_picture)  # when its room is known
+        elif row.held:
+            self.post_message(self.Fetch(self.grid.request(row.name)))
+
+    def _ask_picture(self) -> None:
+        if self.as_picture and self.shown:
+            room = self.picture.room()
+            request = PictureRequest(self.shown, room, self._index, *self._axes, self._colours)
+            self.post_message(self.FetchPicture(request))
+
+    # ------------------------------------------------------------------ content
+
+    def open(self, row: NameRow, as_graph: bool = False) -> None:
+        """Show this name from its start; as a graph if asked, or if it has no value."""
+        if row.name != self.shown:
+            self._clear()
+            self.stats = None
+        self.shown, self.row, self.note, self.as_graph = row.name, row, "", as_graph
+        self._describe()
+        self._fetch(row)
+
+    def _clear(self) -> None:
+        for view in (self.grid, self.picture, self.graph):
+            view.clear()
+        self.as_picture, self._index, self._axes, self._colours = False, (), (None, None), True
+        self._heading = None
+
+    def update_row(self, row: NameRow | None) -> bool:
+        """The shown name has changed or is gone; True when its window must be fetched again."""
+        if row is None:
+            if self.row is not None:
+                self.note = f"{self.row.expression} is gone"
+            self.row = None
+            self._clear()
+            self._describe()
+            return False
+        if self.row is not None and row.shape != self.row.shape:
+            self._index, self._axes = (), (None, None)
+        again = row.held or self.row is None or row.shape != self.row.shape
+        self.row, self.note = row, ""
+        self.stats = row.stats
+        self._describe()
+        return again
+
+    def refetch(self) -> None:
+        """Fetch what is shown again."""
+        if self.shown and self.row is not None:
+            self._fetch(self.row)
+
+    def show_graph(self, reply: Row) -> None:
+        """Draw what was fetched."""
+        self.note = ""
+        self.graph.show(reply)
+        self._describe()
+
+    def show_window(self, window: ArrayWindow) -> None:
+        """Draw what was fetched."""
+        self.note, self._heading = "", None
+        self.grid.show(window)
+        self._describe()
+
+    def show_picture(self, picture: ArrayPicture) -> None:
+        """Draw what was fetched."""
+        if self.as_picture:
+            self.note, self._index, self._heading = "", picture.index, None
+            self.picture.show(picture)
+            self.on_picture_view_moved()
+
+    def show_pixel(self, window: Row, text: str) -> None:
+        """What stands in the array where the cursor is, if that is still there."""
+        if window == self.picture.window(self.shown):
+            self.picture.value = text
+            self._describe()
+
+    def on_picture_view_moved(self) -> None:
+        """The words tell where the cursor is, and soon what stands there."""
+        self.picture.value = ""
+        self.post_message(FetchPixel(self.picture.window(self.shown)))
+        self._describe()
+
+    def refuse_picture(self, reason: str) -> None:
+        """There is no such picture: back to the cells, and say why."""
+        self.picture.clear()
+        self.as_picture = False
+        self.refetch()
+        self.app.notify(safe(reason), severity="warning", markup=False)
+
+    def settings_changed(self, settings: Row) -> None:
+        """Where the channels are may have changed."""
+        shown = self.picture.picture if self.is_mounted and self.as_picture else None
+        if shown is not None and shown.data_format != settings.get("image_data_format"):
+            self.refetch()
+
+    def show_stats(self, stats: Statistics | None) -> None:
+        """Numbers below the grid."""
+        self.stats = stats
+        self._describe()
+
+    def set_note(self, note: str) -> None:
+        """Words in the place of those about the axes: what goes on, or why there is nothing."""
+        self.note, self._heading = note, None
+        self._describe()
+
+    def forget(self) -> None:
+        """The kernel is another one."""
+        if self.shown:
+            self.update_row(None)
+
+    # ------------------------------------------------------------------ where we are
+
+    @property
+    def target(self) -> Target | None:
+        """The slice and cell on show."""
+        picture, window = self.picture.picture, self.grid.window
+        if self.as_picture and picture is not None:
+            return Target(picture.index, picture.axes[0], picture.axes[1], self.picture.at)
+        if self.as_picture or window is None:
+            return None
+        return Target(window.index, window.row_axis, window.col_axis, self.grid.at)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what is drawn."""
+        drawn = self.picture.picture if self.as_picture else self.grid.window
+        return () if drawn is None else drawn.shape
+
+    def go(self, target: Target) -> None:
+        """Show another slice or cell."""
+        grid, here = self.grid, self.target
+        if here is None:
+            return
+        if self.as_picture and target.row_axis is not None:
+            self._index = cell_index(target)
+            if target.cell is not None:
+                self.picture.aim = self._index
+            if (target.row_axis, target.col_axis) != (here.row_axis, here.col_axis):
+                self._axes = target.row_axis, target.col_axis
+            self._heading = replace(target, index=self._index, cell=None)
+            self._ask_picture()
+            return
+        self._leave_picture()
+        same = replace(target, cell=None) == replace(here, cell=None)
+        if target.cell is not None:
+            grid.at = target.cell
+        if same and target.cell is not None:
+            grid.jump_to(*target.cell)
+            return
+        request = replace(grid.request(self.shown), index=target.index)
+        request = replace(request, row_axis=target.row_axis, col_axis=target.col_axis)
+        if target.cell is not None:
+            request = replace(
+                request,
+                row=max(target.cell[0] - request.rows // 2, 0),
+                col=max(target.cell[1] - request.cols // 2, 0),
+            )
+        self._heading = replace(target, cell=None)
+        self.post_message(self.Fetch(request))
+
+    def go_to_index(self, index: list[int]) -> None:
+        """Show the slice that holds this element, with the cursor on it."""
+        here = self.target
+        if here is not None:
+            self.go(with_cell(index, here))
+
+    def step_slice(self, step: int) -> None:
+        """The next slice in C order over the axes that are not shown; stops at the ends."""
+        here, picture = self.target, self.picture.picture
+        if self.as_picture and picture is not None:
+            self._step(picture.free_axes, step)
+        elif here is not None:
+            self._step(free_axes(here), step)
+
+    def _step(self, axes: list[int], step: int) -> None:
+        """From where we are, or are on the way to, so that quick keys are all obeyed."""
+        here = self._heading or self.target
+        index = None if here is None else stepped(here.index, self.shape, axes, step)
+        if here is None or index is None:
+            self.app.bell()
+        else:
+            self.go(Target(index, here.row_axis, here.col_axis))
+
+    def full_index(self) -> tuple[int, ...]:
+        """The index of the cell under the cursor in the whole array."""
+        here = self.target
+        return () if here is None else cell_index(here)
+
+    # ------------------------------------------------------------------ pictures
+
+    def toggle_picture(self) -> None:
+        """The cells as a picture, or the picture as cells; both of the same place."""
+        if self.row is None or not self.row.held:
+            return
+        here = self.target
+        if self.as_picture:
+            self._leave_picture()
+            if here is not None:
+                self.go(here)
+        else:
+            self._index, self.as_picture = self.full_index(), True
+            self.picture.aim = self._index
+            self._fetch(self.row)
+
+    def _leave_picture(self) -> None:
+        if self.as_picture:
+            self.as_picture = False
+            had_focus = self.has_pseudo_class("focus-within")
+            self.picture.display, self.grid.display = False, True
+            if had_focus:
+                self.grid.focus()
+
+    def on_picture_view_wanted(self, event: PictureView.Wanted) -> None:
+        """Other pixels fit."""
+        event.stop()
+        self._ask_picture()
+
+    def on_picture_view_asked(self, event: PictureView.Asked) -> None:
+        """Another picture, another channel, or a key that goes to the screen."""
+        event.stop()
+        picture = self.picture.picture
+        if event.what == "picture":
+            self.toggle_picture()
+        elif picture is None:
+            return
+        elif event.what == "slice":
+            self.step_slice(event.step)
+        elif event.what == "channel":
+            if picture.axes[2] is not None and not (picture.colours and self._colours):
+                self._step([picture.axes[2]], event.step)
+        elif event.what == "colours":
+            self._colours = not self._colours
+            self._ask_picture()
+        else:
+            self.post_message(ValueCommand(event.what))
+
+    # ------------------------------------------------------------------ events
+
+    def on_value_grid_wanted(self, event: ValueGrid.Wanted) -> None:
+        """The grid has scrolled out of what it has."""
+        event.stop()
+        if self.shown:
+            self.post_message(self.Fetch(replace(event.request, name=self.shown)))
+
+    def on_value_grid_moved(self, event: ValueGrid.Moved) -> None:
+        """The cursor's index is part of the words above the grid."""
+        event.stop()
+        self._describe()
+
+    def on_value_grid_asked(self, event: ValueGrid.Asked) -> None:
+        """Slices are stepped here, the rest goes to the screen."""
+        event.stop()
+        if event.what in ("slice_up", "slice_down"):
+            self.step_slice(1 if event.what == "slice_up" else -1)
+        elif event.what == "picture":
+            self.toggle_picture()
+        elif self.shown and self.row is not None:
+            self.post_message(ValueCommand(event.what))
+
+    # ------------------------------------------------------------------ words
+
+    def _describe(self) -> None:
+        if not self.query("#value-foot"):
+            return  # not composed yet
+        row = self.row
+        head, axes = self.query_one("#value-head", Line), self.query_one("#value-axes", Line)
+        self._describe_numbers(row)
+        if row is None:
+            words = self.note or value_words.EMPTY
+            head.show(Content.styled(f" {safe(words)}", MUTED))
+            axes.show(Content(""))
+            self.post_message(TitleChanged("value", "Value"))
+            return
+        head.show(value_words.head(row))
+        axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
+        self.post_message(TitleChanged("value", f"Value: {value_words.title(row)}"))
+
+    def _axes_words(self, row: NameRow) -> str:
+        if self.note:
+            return safe(self.note)
+        if not row.held:
+            return value_words.no_value(row)
+        drawn = self.picture.picture if self.as_picture else None
+        width = (self.query_one("#value-axes", Line).size.width or 80) - 1
+        at = "" if drawn is None else value_words.pixel(drawn, self.picture.at, self.picture.value)
+        return value_words.where(row, self.target, drawn, width, at)
+
+    def _describe_numbers(self, row: NameRow | None) -> None:
+        held = row is not None and row.held
+        stats = (self.stats or row.stats) if row is not None and held else None
+        glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
+        tall = self.size.height >= MIN_HISTOGRAM_ROWS and stats is not None and bool(stats.bins)
+        bars = self.query_one("#value-histogram", Line)
+        bars.display = tall
+        bars.show(value_words.histogram_line(stats, glyphs, self.size.width))
+        note = row.note if row is not None and held and row.shape else ""
+        foot = value_words.statistics(stats, glyphs, not tall, note)
+        self.query_one("#value-foot", Line).show(foot)

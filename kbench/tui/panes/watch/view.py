@@ -1,0 +1,166 @@
+"""Watched expressions with their old and new value; what they are is the main screen's business."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual.content import Content
+
+from kbench.tui.keys import keys
+from kbench.tui.messages import CopyText, PaneMessage, TitleChanged
+from kbench.tui.text.glyphs import human_seconds
+from kbench.tui.text.table import Column, Table
+from kbench.tui.text.text import one_line, safe
+from kbench.tui.themes import MUTED
+from kbench.workbench.core_types import JsonObject, Row
+
+BAD = "bold $text-error"
+MAX_OLD_VALUE_CELLS = 24
+"""Cells of the value before, at most, so that the new one is seen beside it."""
+
+
+def value_words(row: Row, stale: bool = False) -> Content:
+    """`0.31 -> 0.29`, or what the kernel says in place of a value; never by colour alone."""
+    state, text = str(row.get("state") or "new"), safe(str(row.get("text") or ""))
+    note = safe(str(row.get("note") or ""))
+    if state == "new":
+        return Content.styled(note or "not evaluated yet", MUTED)
+    if state in ("error", "refused"):
+        return Content.assemble((text if state == "error" else f"refused: {text}", BAD))
+    before = safe(str(row.get("before") or ""))
+    if note and not text:
+        return Content.styled(f"{note}: Enter evaluates it", MUTED)
+    parts: list[str | tuple[str, str]] = []
+    first = state == "slow"  # the value is an old one, which must be seen however long it is
+    if note and first:
+        parts.append((f"({note})  ", MUTED))
+    if before:
+        parts.append((f"{one_line(before, MAX_OLD_VALUE_CELLS)} -> ", MUTED))
+    parts.append((text, MUTED) if stale else text)
+    if note and not first:
+        parts.append((f"  ({note})", MUTED))
+    return Content.assemble(*parts)
+
+
+class WatchTable(Table):
+    """One row per expression; a adds one, Enter edits it, or evaluates one that is slow."""
+
+    BINDINGS = keys.bindings("watch")
+    columns = (
+        Column("watch", 0, most=36, least=10),
+        Column("value", 0, most=200, least=12, stretch=True),
+    )
+
+    class Wanted(PaneMessage):
+        """A key that needs a dialog or the kernel: add, edit, evaluate, remove."""
+
+        def __init__(self, what: str, expression: str = "") -> None:
+            self.what = what
+            self.expression = expression
+            super().__init__()
+
+    def __init__(self) -> None:
+        super().__init__("watch")
+        self._known: dict[str, JsonObject] = {}
+        self._stale = False
+        self.empty_rows = [
+            "No watches yet: press {watch_name} on a variable or a cell,",
+            "or {watch_add} here for an expression such as K.mean(w).",
+        ]
+
+    def show(self, expressions: Sequence[str], rows: Sequence[Row] = ()) -> None:
+        """Show these expressions; `rows` are news of some of them, the others stay as they are."""
+        news = {str(row["expression"]): dict(row) for row in rows if self._is_news(row)}
+        known = {**self._known, **news}
+        self._known = {
+            expression: known.get(expression, {"expression": expression})
+            for expression in expressions
+        }
+        self._fill()
+        changed = {
+            expression
+            for expression, row in news.items()
+            if row.get("changed") and expression in self._known
+        }
+        if changed:
+            self.flash(changed)
+
+    def _is_news(self, row: Row) -> bool:
+        """Whether a row is no older than what is shown: a reply and what is told later cross."""
+        known = self._known.get(str(row["expression"]), {})
+        return "count" not in row or row["count"] >= known.get("count", 0)
+
+    def forget(self) -> None:
+        """The kernel is another one: nothing is known of the expressions."""
+        self._known = {expression: {"expression": expression} for expression in self._known}
+        self._fill()
+
+    def hold(self, stale: bool) -> None:
+        """Whether a cell runs, so that values are those of the last idle moment."""
+        if stale != self._stale:
+            self._stale = stale
+            self._fill()
+
+    def _fill(self) -> None:
+        rows = []
+        for name, row in self._known.items():
+            stale = self._stale or not row.get("current", True)
+            rows.append((name, [Content(safe(name)), value_words(row, stale)]))
+        self.fill(rows)
+        count = f" ({len(rows)})" if rows else ""
+        held = ": values from before the running cell" if self._stale and rows else ""
+        self.post_message(TitleChanged("watch", f"Watch{count}{held}"))
+
+    # ------------------------------------------------------------------ keys
+
+    def action_add(self) -> None:
+        """Type a new one."""
+        self.post_message(self.Wanted("add"))
+
+    def action_open(self) -> None:
+        """Evaluate one that is slow, edit any other."""
+        key = self.current_key
+        if key is None:
+            self.action_add()
+            return
+        row = self._known[key]
+        slow = row.get("state") == "slow" or not row.get("current", True)
+        self.post_message(self.Wanted("evaluate" if slow else "edit", key))
+
+    def action_edit(self) -> None:
+        """Change the expression."""
+        if (key := self.current_key) is not None:
+            self.post_message(self.Wanted("edit", key))
+
+    def action_full(self) -> None:
+        """Read all of what does not fit the line."""
+        if (key := self.current_key) is not None:
+            self.post_message(self.Wanted("full", key))
+
+    def words(self, expression: str) -> list[Content]:
+        """All that is known of an expression, line by line."""
+        row = self._known.get(expression, {})
+        lines = [Content.styled(safe(expression), "bold")]
+        for label in ("text", "before", "note"):
+            if row.get(label):
+                name = {"text": "value", "before": "before", "note": "note"}[label]
+                lines.append(Content(f"{name:<8}{safe(str(row[label]))}"))
+        if row.get("seconds"):
+            lines.append(Content(f"{'took':<8}{human_seconds(float(row['seconds']))}"))
+        return lines
+
+    def action_evaluate(self) -> None:
+        """Evaluate it now, however long it takes."""
+        if (key := self.current_key) is not None:
+            self.post_message(self.Wanted("evaluate", key))
+
+    def action_remove(self) -> None:
+        """Watch it no longer."""
+        if (key := self.current_key) is not None:
+            self.post_message(self.Wanted("remove", key))
+
+    def action_copy(self) -> None:
+        """Copy the expression and its value."""
+        if (key := self.current_key) is not None:
+            text = str(self._known[key].get("text") or "")
+            self.post_message(CopyText(f"{key}  {text}".rstrip(), "the watch"))

@@ -1,1 +1,0 @@
-"""The value pane: cells, pictures, and the commands on them. Main entry: `value`."""
