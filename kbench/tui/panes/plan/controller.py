@@ -64,8 +64,9 @@ class PlanController(PaneController):
         """The kernel is another one."""
         self._dirty = self._workers_dirty = True
         self._pushed = []
-        self._is_other = True
-        self._request.submit(self._fetch)  # behind what is still told of the old one
+        if self._pane is not None:
+            self._is_other = True
+            self._request.submit(self._fetch)  # behind what is still told of the old one
 
     @property
     def _answers(self) -> bool:
