@@ -75,13 +75,12 @@ def fit(
         data = Data.given(model, x, y, arguments)
         worker.prepare(found)
         program, store = build(model, uuid.uuid4().hex[:12], batch_norm == "synchronized")
+        count = _shards(found, shards)
         tracker = activity.track("fit", str(getattr(model, "name", "model")), _steps(x, arguments))
         try:
-            count = _shards(found, shards)
             step = ClusterStep(model, program, store, found, count, tracker, interrupts)
             result = _trained(model, step, _Keeper(model, step, checkpoint, checkpoint_steps), data)
-            told = step.break_even.sentence()
-            tracker.say(told)
+            tracker.say(told := step.break_even.sentence())
         finally:
             tracker.end()
     if told and arguments.get("verbose", 1):
