@@ -6,7 +6,8 @@
     kbench bench --cold --peer-python tf/bin/python   the same models on the Keras of another
 
 For each model three processes run one after the other: the first finds an empty cache of kernels,
-the second what the first has left, the third what both have. Another tree of kbench, or the Keras
+the second what the first has left, the third what both have, each after ten seconds, in which a
+compiler of kbench's goes on. Another tree of kbench, or the Keras
 of another Python, trains the same model in turns with them. Time counts from the start of a
 process, so it holds imports, building the model, and compiling; the last steps say how fast it is
 in the end. Batches, layers and optimizers are those of Keras' own examples; data are random.
@@ -32,6 +33,9 @@ Batch = tuple[Any, Any, Any]  # a compiled model, its inputs, its targets
 SEED = 20261124
 LAST_STEPS = 100
 MARKS = (1, 10, 50, 100, 200, 300, 1000)
+PAUSE_SECONDS = 10.0
+"""Before each further process with the same kernels, as somebody reads what the one before printed;
+what that has left to its compiler is done by then."""
 SECONDS = 600.0
 """A process that takes longer is ended."""
 
@@ -218,7 +222,12 @@ class Contestant:
         """Rows by process; all of them keep kernels in one folder, which is empty at first."""
         with tempfile.TemporaryDirectory() as cache:
             own = {**self.environment, "KBENCH_CACHE_DIR": cache}
-            return {turn: _asked(name, steps, self.python, **own) for turn in self.processes}
+            found = {}
+            for turn in self.processes:
+                if found:
+                    time.sleep(PAUSE_SECONDS)
+                found[turn] = _asked(name, steps, self.python, **own)
+            return found
 
 
 def contestants(against: str | None, peer: str | None) -> list[Contestant]:

@@ -48,6 +48,9 @@ for variable in (
 ):
     os.environ.pop(variable, None)
 
+# Hundreds of processes begin and end; compilers that outlive each of them would fill the machine.
+os.environ["KBENCH_COMPILE_AFTER_EXIT"] = "off"
+
 # Hundreds of processes import kbench. Compiling its sources anew takes each of them twice as long
 # as the import itself, so that it is kept beside them, whatever the environment says.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -18,7 +18,7 @@ from kbench.engine.core import fork_safety
 from kbench.engine.jit import disk_cache, kernel_pack, loader, thread_pool
 from kbench.engine.jit.compile_queue import DRIVER, CompileQueue, Compiler, Job
 from kbench.engine.jit.compiling import compiler_process
-from kbench.engine.runtime import threads
+from kbench.engine.runtime import config, threads
 
 THREAD_NAME = "kbench-compile"
 """Name of the threads that have sources compiled."""
@@ -31,6 +31,8 @@ STUCK_SECONDS = 30.0
 kernels take 5 s on a core of their own; beside other work they get a fifth of one."""
 AWAITED_STUCK_SECONDS = 10.0
 """The same where somebody waits, whose own compiler would stand behind nothing."""
+LEAVE_SECONDS = 0.1
+"""How long the end of a process collects what it leaves to a compiler; a source takes 1 ms."""
 MAX_COMPILERS = 4
 """Compilers at once, on a machine with twice as many cores: each takes 150 MB and a core."""
 
@@ -272,18 +274,37 @@ class CompileThreads:
     # -------------------------------------------------------------- ending
 
     def stop(self) -> None:
-        """End compilers; one in this process finishes its job, as LLVM must not be cut off."""
+        """End compilers, or leave to them what this process has asked for in vain; one in this
+        process finishes its job, as LLVM must not be cut off."""
         with self._changed:
             self._stopping = True
+            busy = {id(job.compiler) for job in self.queue.taken}
+            left = self._left_over()
             self.queue.clear()
             self._changed.notify_all()
             at_work = list(self._compilers)
             threads = list(self._threads)
         for compiler in at_work:
-            compiler.interrupt()
+            if left is None or id(compiler) not in busy or not compiler.leave(left):
+                compiler.interrupt()
+            else:
+                left = []  # the others end what they compile
         for thread in threads:
             if thread is not threading.current_thread():
                 thread.join(timeout=20)
+
+    def _left_over(self) -> list[dict[str, str]] | None:
+        """What a compiler is to be asked for that outlives this process, the most needed first;
+        None where it is to end with it. The caller holds the lock."""
+        if not config.compiles_after_exit() or not disk_cache.cacheable():
+            return None
+        folder, end = disk_cache.folder(), time.monotonic() + LEAVE_SECONDS
+        left = []
+        while self.queue.jobs and time.monotonic() < end:
+            source = (job := self.queue.take()).source
+            key = job.key or disk_cache.key_of(source)
+            left.append(compiler_process.request_of(job.name, source, folder, key))
+        return left
 
     def after_fork(self) -> None:
         """A child keeps the kernels that are ready and has compilers of its own for more.

@@ -299,6 +299,7 @@ def set_num_threads(count: int) -> None:
 
 
 _JIT = Setting("KBENCH_JIT", lambda name: one_of(name, ("auto", "wait", "off")))
+_AFTER_EXIT = Setting("KBENCH_COMPILE_AFTER_EXIT", lambda name: one_of(name, ("on", "off")))
 _LEAST = Setting("KBENCH_LEAST", env)
 _EXACT = Setting("KBENCH_EXACT", flag)
 
@@ -329,6 +330,12 @@ def jit_mode() -> str:
     if wanted is False or (wanted is None and _engine == "numpy"):
         return "off"
     return _JIT.value()
+
+
+def compiles_after_exit() -> bool:
+    """KBENCH_COMPILE_AFTER_EXIT: whether a compiler goes on for some seconds after the process that
+    has asked for kernels, so that the next one finds them; 'on' or 'off'."""
+    return _AFTER_EXIT.value() == "on"
 
 
 def min_elements(elements: int) -> int:

@@ -10,6 +10,8 @@ import contextlib
 import json
 import os
 import sys
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,12 @@ _START = (
     "answers = os.dup(1); os.dup2(2, 1); "  # what a library prints does not get among the answers
     "from kbench.engine.jit.compiling.worker import serve; serve(answers, parent)"
 )
+
+
+_LOOK_SECONDS = 0.001
+"""Time between two tries to write to a pipe that is full."""
+STAY_SECONDS = 0.25
+"""How long the end of a process waits for its compiler to say that it stays; it takes some 5 ms."""
 
 
 class CompileError(Exception):
@@ -65,6 +73,7 @@ class CompilerProcess:
                 **detached,
             )
         self._greeted = False
+        self._stays = threading.Event()
         self.urgent = True
         if not urgent:
             self.lower_priority()
@@ -106,8 +115,7 @@ class CompilerProcess:
             except (CompileError, EOFError) as error:
                 raise NoCompilerError(str(error)) from error
             self._greeted = True
-        request = {"name": name, "text": text, "folder": str(folder), "shared_key": shared_key}
-        asked = json.dumps(request) + "\n"
+        asked = json.dumps(request_of(name, text, folder, shared_key)) + "\n"
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(asked.encode())
@@ -123,18 +131,36 @@ class CompilerProcess:
         if not line.endswith(b"\n"):
             raise EOFError("the compiling process has ended")
         answer: dict[str, object] = json.loads(line)
+        if "left" in answer:
+            self._stays.set()
+            raise EOFError("this process is ending")
         if "error" in answer:
             raise CompileError(str(answer["error"]))
         return answer
+
+    def leave(self, requests: list[dict[str, str]]) -> bool:
+        """Have it end what it compiles, and these, after this process; False if it does not answer.
+
+        Called while another thread waits in `compile`, which ends with an EOFError then.
+        """
+        pipe = self._process.stdin
+        if not self._greeted or pipe is None or sys.platform == "win32":
+            return False
+        self.lower_priority()
+        line = json.dumps({"left": requests}).encode() + b"\n"
+        return _written(pipe.fileno(), line, STAY_SECONDS) and self._stays.wait(STAY_SECONDS)
 
     def interrupt(self) -> None:
         """End it, also in the middle of a compile."""
         self._process.kill()
 
     def close(self) -> None:
-        """End it, and clear up."""
-        self.interrupt()
-        self._process.wait()
+        """End it, unless it was left, and clear up."""
+        if self._stays.is_set():
+            self._process.returncode = 0  # nobody waits for it
+        else:
+            self.interrupt()
+            self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             try:
                 if pipe is not None:
@@ -153,6 +179,28 @@ class CompilerProcess:
             if pipe is not None:
                 os.dup2(nothing, pipe.fileno(), inheritable=False)
         os.close(nothing)
+
+
+def request_of(name: str, text: str, folder: Path, shared_key: str) -> dict[str, str]:
+    """What a process is asked for."""
+    return {"name": name, "text": text, "folder": str(folder), "shared_key": shared_key}
+
+
+def _written(descriptor: int, data: bytes, seconds: float) -> bool:
+    """Write all of it to a pipe, if its reader takes it within some seconds."""
+    os.set_blocking(descriptor, False)
+    end = time.monotonic() + seconds
+    left = memoryview(data)
+    while left:
+        try:
+            left = left[os.write(descriptor, left) :]
+        except BlockingIOError:
+            if time.monotonic() > end:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        except OSError:
+            return False
+    return True
 
 
 class InProcessCompiler:
@@ -178,6 +226,10 @@ class InProcessCompiler:
             return build.build(name, text)
         except Exception as error:
             raise CompileError(f"{type(error).__name__}: {error}") from error
+
+    def leave(self, requests: list[dict[str, str]]) -> bool:
+        """It cannot outlive this process."""
+        return False
 
     def interrupt(self) -> None:
         """Nothing: LLVM must not be cut off."""

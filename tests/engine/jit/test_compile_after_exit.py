@@ -1,0 +1,110 @@
+"""Compilers that go on after the process that has asked for kernels, so that the next finds them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kbench.engine.jit import disk_cache
+from kbench.engine.jit.compiling import compile_lock
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(sys.platform == "win32", reason="compilers end with their parent there"),
+]
+SECONDS = 60.0
+"""How long a test waits for what must come."""
+KERNELS = ("argmax", "argmin")
+PROGRAM = f"""
+import os, signal, sys
+from kbench.engine.jit.service import service
+from kbench.engine.kernels.reduce import argreduce
+
+for kind in {KERNELS}:
+    service.submit(kind, lambda kind=kind: argreduce.source(kind, "float32", True))
+jobs = service._jobs
+while not any(job.compiler is not None and job.compiler._greeted for job in jobs.values()):
+    service.wait_for_change(0.01)
+compiler = next(job.compiler for job in jobs.values() if job.compiler is not None)
+print(compiler._process.pid, flush=True)
+exec(sys.argv[1])
+"""
+
+
+def _pid_left(folder: Path, last: str = "", setting: str = "on") -> int:
+    """The compiler of a process that ends as soon as it compiles."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, last],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=SECONDS,
+        env={
+            **os.environ,
+            "KBENCH_CACHE_DIR": str(folder),
+            "KBENCH_COMPILE_AFTER_EXIT": setting,
+        },
+    )
+    return int(done.stdout)
+
+
+def _wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _runs(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    command = ["ps", "-o", "stat=", "-p", str(pid)]
+    found = subprocess.run(command, stdout=subprocess.PIPE, text=True).stdout.strip()
+    return bool(found) and not found.startswith("Z")
+
+
+def _kernels(folder: Path) -> set[str]:
+    return {path.name.partition("-")[0] for path in folder.glob("kernels/*.kernel")}
+
+
+def test_what_is_left_is_compiled(tmp_path: Path) -> None:
+    pid = _pid_left(tmp_path)
+    assert not {"driver", *KERNELS} <= _kernels(tmp_path)
+    _wait_for(lambda: not _runs(pid))
+    assert _kernels(tmp_path) == {"driver", *KERNELS}
+    assert not [*tmp_path.glob("kernels/*.lock")]
+
+
+ENDS = {
+    "told so": ("", "off"),
+    "killed": ("os.kill(os.getpid(), signal.SIGKILL)", "on"),
+    "its compiler is stopped": ("os.kill(compiler._process.pid, signal.SIGSTOP)", "on"),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_nothing_is_left(how: str, tmp_path: Path) -> None:
+    pid = _pid_left(tmp_path, *ENDS[how])
+    _wait_for(lambda: not _runs(pid))
+    assert not set(KERNELS) <= _kernels(tmp_path)
+
+
+def test_one_in_a_folder_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
+    with compile_lock.claimed("left", "over") as is_ours:
+        assert is_ours and disk_cache.folder() == tmp_path / "kernels"
+        pid = _pid_left(tmp_path)
+        _wait_for(lambda: not _runs(pid))
+    assert len(_kernels(tmp_path)) <= 1  # the one that was in hand
+
+
+def test_a_folder_that_goes_with_the_process(tmp_path: Path) -> None:
+    (tmp_path / "kernels").write_text("in the way")
+    pid = _pid_left(tmp_path)
+    _wait_for(lambda: not _runs(pid))
+    assert not _kernels(tmp_path)
