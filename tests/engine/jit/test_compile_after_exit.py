@@ -1,4 +1,4 @@
-"""Compilers that go on after the process that has asked for kernels, so that the next finds them."""
+"""Compilers that go on after the process that has asked for kernels."""
 
 from __future__ import annotations
 
