@@ -7,9 +7,10 @@
 
 For each model three processes run one after the other: the first finds an empty cache of kernels,
 the second what the first has left, the third what both have, each after ten seconds, in which a
-compiler of kbench's goes on. Another tree of kbench, or the Keras of another Python, trains the same
-model in turns with them. Time counts from the start of a process, so it holds imports, building the
-model, and compiling; the last steps say how fast it is in the end. Batches, layers and optimizers are those of Keras' own examples; data are random.
+compiler of kbench's goes on. Another tree of kbench, or the Keras of another Python, trains the
+same model in turns with them. Time counts from the start of a process, so it holds imports,
+building the model, and compiling; the last steps say how fast it is in the end. Batches, layers
+and optimizers are those of Keras' own examples; data are random.
 """
 
 from __future__ import annotations
