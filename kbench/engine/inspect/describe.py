@@ -6,6 +6,7 @@ Nothing here evaluates a symbolic tensor, and no cost grows with the size of an 
 
 from __future__ import annotations
 
+import datetime
 import math
 import sys
 import threading
@@ -32,6 +33,12 @@ MAX_PARTS = 64
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _ASCII_BLOCKS = " .:-=+*%#"
 MAX_TEXT_CHARACTERS = 24
+MASKED = "--"
+"""An entry of a masked array that is masked, as NumPy writes it."""
+_WRITTEN = (type(None), datetime.date, datetime.datetime, datetime.timedelta)
+"""Python's own classes whose `str` runs no code of a user's."""
+_MAX_CELL_FIELDS = 4
+"""Fields of a structured element that are shown in one cell."""
 MAX_WHOLE_INTEGER = 10**24
 """An integer below is told in all its digits, whatever 64 bits hold among them."""
 
@@ -132,14 +139,24 @@ def is_function(value: object) -> TypeGuard[Function]:
 
 
 def held_array(value: object) -> Array | None:
-    """The array that a value holds right now, without copying; None if symbolic or sparse."""
+    """The array that a value holds right now, without copying; None if symbolic or sparse.
+
+    A masked array stays one, so that what reads it can leave out the masked entries.
+    """
     if is_variable(value):
         return None if value.is_sparse else np.asarray(value.peek())
     if is_tensor(value) and value.kind == "constant":
         return np.asarray(value.value)  # type: ignore[attr-defined]
+    if is_masked(value):
+        return value
     if issubclass(type(value), (np.ndarray, np.generic)):
         return np.asarray(value)
     return None
+
+
+def is_masked(value: object) -> TypeGuard[np.ma.MaskedArray[Any, Any]]:
+    """True for a masked array of NumPy's; a subclass may do as it likes."""
+    return type(value) is np.ma.MaskedArray
 
 
 # ------------------------------------------------------------------ arrays
@@ -163,6 +180,8 @@ def reading_once() -> Iterator[None]:
 
 def array(values: object, exact: bool = False) -> Row:
     """Statistics of an array: see `statistics.statistics`; `refused` says why there are none."""
+    if is_masked(values):
+        return _statistics.statistics(values, exact)
     whole = np.asarray(values)
     rows = getattr(_read, "rows", None)
     if rows is None or exact:
@@ -176,13 +195,27 @@ def array(values: object, exact: bool = False) -> Row:
 def cell(value: Any) -> str:
     """One element of an array as a short text; a foreign object is told by its type alone."""
     kind = type(value)  # not isinstance: it would ask the object, which may be hostile
+    if issubclass(kind, (np.str_, np.bytes_, np.datetime64, np.timedelta64)):
+        return printable(value, MAX_TEXT_CHARACTERS)  # NumPy counts a timedelta64 as an integer
     if issubclass(kind, (bool, np.bool_, int, np.integer, float, np.floating)):
         return number(value)
     if issubclass(kind, (complex, np.complexfloating)):
         return f"{number(value.real)}{value.imag:+.3g}j"
-    if issubclass(kind, (np.str_, np.bytes_, np.datetime64, np.timedelta64)):
+    if kind in (str, bytes):  # quoted, which tells the text 'None' from None
+        return printable(repr(value[:MAX_TEXT_CHARACTERS]), MAX_TEXT_CHARACTERS)
+    if kind in _WRITTEN:
         return printable(value, MAX_TEXT_CHARACTERS)
+    if kind in (np.void, np.ma.core.mvoid) and value.dtype.names:
+        return _structured(value)
     return f"<{printable(kind.__name__, MAX_TEXT_CHARACTERS - 2)}>"
+
+
+def _structured(value: Any) -> str:
+    """The fields of one structured element: `(1, 0.5)`."""
+    names = (value.dtype.names or ())[:_MAX_CELL_FIELDS]
+    texts = [MASKED if value[name] is np.ma.masked else cell(value[name]) for name in names]
+    more = ", …" if len(value.dtype.names or ()) > len(names) else ""
+    return f"({', '.join(texts)}{more})"
 
 
 # ------------------------------------------------------------------ tensors and graphs

@@ -48,7 +48,8 @@ def window(
     Raises:
         ArgumentError: an axis or index that the array does not have.
     """
-    whole: Any = values if getattr(type(values), "lazy", False) else np.asarray(values)
+    as_is = getattr(type(values), "lazy", False) or describe.is_masked(values)
+    whole: Any = values if as_is else np.asarray(values)
     row_axis, col_axis = shown_axes(whole.ndim, row_axis, col_axis)
     fixed = fixed_index(whole.shape, index, (row_axis, col_axis))
     row_span = _span(rows, whole.shape[row_axis] if row_axis is not None else 1)
@@ -119,12 +120,29 @@ def _span(asked: tuple[int, int], total: int) -> tuple[int, int, int]:
 
 
 def _texts(part: Array, exact: bool) -> list[list[str]]:
+    if describe.is_masked(part):
+        texts = _texts(np.ma.getdata(part), exact)
+        if part.dtype.names:  # some fields of an element may be masked, others not
+            texts = [[describe.cell(entry) for entry in line] for line in part]
+        for row, col in np.argwhere(_hidden(part)).tolist():
+            texts[row][col] = describe.MASKED
+        return texts
     if exact:
         return [[_exact(number) for number in line] for line in part]
     plain = part.dtype.kind in "biu" or part.dtype.name in ("float16", "float32", "float64")
     lines = part.tolist() if plain else part  # Python's numbers are read faster than NumPy's
     write = describe.number if plain else describe.cell
     return [[write(entry) for entry in line] for line in lines]
+
+
+def _hidden(part: np.ma.MaskedArray[Any, Any]) -> NDArray[np.bool_]:
+    """Which elements are masked; of structured ones those whose fields all are."""
+    mask: Any = np.ma.getmaskarray(part)
+    if mask.dtype.names is None:
+        return np.asarray(mask, bool)
+    fields = [np.asarray(mask[name], bool) for name in mask.dtype.names]
+    flat = [field.reshape(*mask.shape, -1).all(axis=-1) for field in fields]
+    return np.asarray(np.logical_and.reduce(flat), bool)
 
 
 def _exact(value: object) -> str:
@@ -140,6 +158,8 @@ def _heat(part: Array, limits: tuple[float, float] | None) -> list[list[int | No
     if _statistics.refusal(part) is not None:
         return [[None] * part.shape[1] for _ in range(part.shape[0])]
     values = part.astype(np.float64)
+    if describe.is_masked(values):
+        values = values.filled(np.nan)
     finite = np.isfinite(values)
     if limits is None:
         known = values[finite]

@@ -35,8 +35,10 @@ def statistics(array: Array, exact: bool = False) -> Row:
     """Statistics of an array as a JSON-able row.
 
     Moments, range and histogram are over the finite values; they are None (or empty) when there
-    are none. `sampled` tells that only `count` of `size` elements were read.
+    are none. `sampled` tells that only `count` of `size` elements were read. Of a masked array
+    the masked elements are left out, and `masked` says how many these are.
     """
+    mask = np.ma.getmaskarray(array) if type(array) is np.ma.MaskedArray else None
     array = np.asarray(array)
     row: Row = {
         "shape": list(array.shape),
@@ -51,10 +53,17 @@ def statistics(array: Array, exact: bool = False) -> Row:
         return {**row, "refused": reason, "count": 0}
     row["sampled"] = not exact and array.size > MAX_EXACT_ELEMENTS
     sample = _sample(array) if row["sampled"] else array
+    places: NDArray[np.intp] | None = None
+    if mask is not None:
+        row["masked"] = int(np.count_nonzero(mask))
+        places = np.flatnonzero(~(_sample(mask) if row["sampled"] else mask))
+        sample = np.ravel(sample)[places]
     row["count"] = int(sample.size)
     found = _scan(sample)
     if _lost_precision(found):
         found = _scan_again(sample, found)
+    if places is not None:
+        _move(found, places)
     row.update(_found_row(found, array, row["sampled"]))
     row["histogram"] = _histogram(sample, found, exact)
     return row
@@ -122,6 +131,14 @@ def _scan(array: Array, scale: float = 1.0, shift: int = 0) -> _Found:
             _add_moments(found, values)
         start += block.size
     return found
+
+
+def _move(found: _Found, places: NDArray[np.intp]) -> None:
+    """Count positions over all that was read, and not over what is not masked."""
+    if found.first_nan is not None:
+        found.first_nan = int(places[found.first_nan])
+    if found.first_inf is not None:
+        found.first_inf = int(places[found.first_inf])
 
 
 def _count_nonfinite(found: _Found, values: NDArray[np.float64], start: int) -> NDArray[np.float64]:

@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from kbench.engine.core import fork_safety
-from kbench.engine.inspect import block_view
-from kbench.notebook.drawing.palette import BLUE, HEAT_COLOURS, RED, SOLID, Pixels, inked, png
+from kbench.engine.inspect import block_view, describe
+from kbench.notebook.drawing import centred
+from kbench.notebook.drawing.centred import Scale
+from kbench.notebook.drawing.palette import BAD, BLUE, HEAT_COLOURS, SOLID, Pixels, inked, png
 
 MAX_SIDE_PIXELS = 512
 """Pixels of an image's side; of a larger one each pixel is the mean of a block."""
@@ -46,6 +48,10 @@ _CELLS_PER_MARK = 200
 """Of so many cells one at most may be marked larger than it is."""
 _MAX_COUNTED_ELEMENTS = 1 << 20
 """Elements of a histogram; of a larger slice as many are drawn at random."""
+_WHITE = 255.0
+"""The brightest pixel of an image of whole numbers."""
+_MIN_FLOAT_WHITE = 128
+"""The brightest pixel that an image of whole floats has at least: smaller ones are labels."""
 _CROSSED = 255
 """Stands for what is no finite number, among numbers of colours."""
 
@@ -59,7 +65,7 @@ class SlicePainter:
         self._bars: HistogramFigure | None = None
 
     def heat(self, part: np.ndarray, labels: tuple[str, str]) -> bytes:
-        """A colour map with its scale; NaN and infinities are left blank and crossed, or red.
+        """A colour map with its scale, 0 in the middle; NaN and infinities are crossed, or solid.
 
         Of a slice that is larger than the picture each block gives its least and greatest number.
         """
@@ -69,17 +75,20 @@ class SlicePainter:
             raw, bad, each = block_view.paired(part, room)
             known = np.isfinite(raw)
             kept = raw[known].clip(-_MAX_SCALE_VALUE, _MAX_SCALE_VALUE)
-            low, high = (float(kept.min()), float(kept.max())) if kept.size else (0.0, 1.0)
+            ends = (float(kept.min()), float(kept.max())) if kept.size else (0.0, 1.0)
+            scale = centred.scale(*ends)
+            low, high = scale.low, scale.high
             levels = np.full(raw.shape, _CROSSED, np.uint8)
             levels[known] = np.round((kept - low) * ((HEAT_COLOURS - 1) / ((high - low) or 1.0)))
             levels[bad] = _CROSSED
             texts = (labels[0], labels[1], block_view.words(each))
-            return self._frame.drawn(levels, (low, high), part.shape, texts)
+            return self._frame.drawn(levels, scale, part.shape, texts)
 
     def image(self, part: np.ndarray) -> bytes:
         """Rows, columns and one, three or four channels (last) as grey or colour.
 
-        Whole numbers are taken as 0 to 255, floats in 0 to 1 as they are, others are stretched.
+        Whole numbers are taken as 0 to 255, floats in 0 to 1 as they are, others are stretched:
+        see `stretching`.
         """
         thin = thinned(part)
         pixels = np.round(unit_range(thin) * 255.0).astype(np.uint8)
@@ -87,7 +96,7 @@ class SlicePainter:
         if not finite.all():
             pixels = np.repeat(pixels, 3, axis=-1) if pixels.shape[-1] == 1 else pixels[..., :3]
             few = np.count_nonzero(~finite) * _CELLS_PER_MARK <= finite.size
-            pixels[grown(~finite, few and max(finite.shape) > _ENLARGED_PIXELS // 3)] = RED
+            pixels[grown(~finite, few and max(finite.shape) > _ENLARGED_PIXELS // 3)] = BAD
         shown = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
         if shown.mode == "RGBA":
             shown = Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown)
@@ -148,7 +157,7 @@ class HeatmapFigure:
         for axis in (self._axes.xaxis, self._axes.yaxis):
             axis.get_major_locator().set_params(integer=True, min_n_ticks=1)
         self._at, self._bar = self._inside(self._axes), self._inside(self._scale)
-        self._axes.patch.set(hatch="xxx", edgecolor=_colour(RED), facecolor="white", linewidth=0)
+        self._axes.patch.set(hatch="xxx", edgecolor=_colour(BAD), facecolor="white", linewidth=0)
         self._figure.canvas.draw()
         self._crosses = inked(_seen(self._figure)[self._at])
         self._axes.patch.set(hatch=None)
@@ -173,7 +182,7 @@ class HeatmapFigure:
     def drawn(
         self,
         levels: Pixels,
-        limits: tuple[float, float],
+        scale: Scale,
         shape: tuple[int, ...],
         texts: tuple[str, str, str],
     ) -> bytes:
@@ -182,13 +191,13 @@ class HeatmapFigure:
         Arguments:
             levels: uint8[rows, columns] below `HEAT_COLOURS`, or `_CROSSED`; as many as there is
                 `room` for.
-            limits: the values of the lowest and the highest level.
+            scale: the values of the lowest and the highest level, and which colours these have.
             shape: rows and columns of the slice before it was thinned.
             texts: the labels of rows and columns, and a title.
         """
         self._draw_frame(shape, texts)
         numbers = self._kept.copy()
-        self._draw_scale(numbers, limits)
+        self._draw_scale(numbers, (scale.low, scale.high))
         heat = levels[np.ix_(*map(_spread, levels.shape, self.room))]
         crossed = heat == _CROSSED
         small = min(size / count for size, count in zip(self.room, levels.shape, strict=True))
@@ -196,7 +205,7 @@ class HeatmapFigure:
         if small < _MIN_CROSS_PIXELS:  # crosses would be lost between the lines
             few = int(np.count_nonzero(levels == _CROSSED)) * _CELLS_PER_MARK <= levels.size
             numbers[self._at][grown(crossed, few)] = SOLID
-        return png(numbers)
+        return png(numbers, scale.colours)
 
     def _draw_frame(self, shape: tuple[int, ...], texts: tuple[str, str, str]) -> None:
         """Draw what is the same for all slices of a shape, unless it was drawn last."""
@@ -296,6 +305,17 @@ def thinning(part: np.ndarray) -> str:
     return f"mean of each {steps[0]} x {steps[1]} pixels"
 
 
+def stretching(part: np.ndarray) -> str:
+    """What an image makes of its numbers, '' when they are taken as they are."""
+    if not part.size or _as_they_are(part):
+        return ""
+    finite = part[np.isfinite(part)]
+    if not finite.size:
+        return ""
+    low, high = describe.number(finite.min()), describe.number(finite.max())
+    return f"black is {low}, white is {high}"
+
+
 def thinned(
     part: np.ndarray, room: tuple[int, int] = (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS)
 ) -> np.ndarray:
@@ -309,14 +329,30 @@ def thinned(
     return found
 
 
+def _as_they_are(values: np.ndarray) -> float:
+    """The number that is white in an image of pixels 0 to 1 or 0 to 255; 0 for other numbers.
+
+    Floats are taken as pixels up to 255 where all are whole, as after `astype("float32")`.
+    """
+    finite = values if values.dtype.kind in "bui" else values[np.isfinite(values)]
+    low, high = (finite.min(), finite.max()) if finite.size else (0, 0)
+    if low < 0 or high > _WHITE:
+        return 0.0
+    if high <= 1:
+        return 1.0
+    if values.dtype.kind in "ui":
+        return _WHITE
+    whole = high >= _MIN_FLOAT_WHITE and bool((finite == np.floor(finite)).all())
+    return _WHITE if whole else 0.0
+
+
 def unit_range(values: np.ndarray) -> NDArray[np.float64]:
     """Pixels as floats in 0 to 1; what is not finite becomes 0."""
-    if values.dtype.kind in "ui" and values.size and values.min() >= 0 and values.max() <= 255:
-        return np.asarray(values, np.float64) / 255.0
+    white = _as_they_are(values)
     pixels = np.nan_to_num(np.asarray(values, np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-    largest = float(np.abs(pixels).max(initial=0.0))
-    if largest <= 1.0 and float(pixels.min(initial=0.0)) >= 0.0:
-        return pixels
+    if white:
+        return pixels / white
+    largest = float(np.abs(pixels).max(initial=0.0)) or 1.0
     pixels = pixels / largest  # first, so that the difference of extremes cannot overflow
     low, spread = float(pixels.min()), float(np.ptp(pixels))
     return (pixels - low) / (spread or 1.0)

@@ -15,9 +15,9 @@ from PIL import Image
 
 HEAT_COLOURS = 200
 """Colours of the map from low to high; they come first."""
-RED, BLUE = (168, 7, 26), (44, 114, 142)  # of what is no number, and of bars
+BAD, BLUE = (176, 0, 150), (44, 114, 142)  # of what is no number, in no map; and of bars
 _GREYS, _SHADES = 32, 8
-SOLID = HEAT_COLOURS + _GREYS  # the number of `RED` itself
+SOLID = HEAT_COLOURS + _GREYS  # the number of `BAD` itself
 Pixels = NDArray[np.uint8]
 
 
@@ -26,16 +26,27 @@ def _ramp(ink: tuple[int, int, int], count: int) -> NDArray[np.float64]:
     return np.linspace(ink, (255, 255, 255), count)
 
 
-_COLOURS = np.round(
-    np.concatenate(
-        [
-            colormaps["viridis"](np.linspace(0.0, 1.0, HEAT_COLOURS))[:, :3] * 255.0,
-            _ramp((0, 0, 0), _GREYS),
-            _ramp(RED, _SHADES),
-            _ramp(BLUE, _SHADES),
-        ]
-    )
-).astype(np.uint8)
+MAPS = {  # a map of Matplotlib's for each `centred.Scale.colours`, and which part of it
+    "both": ("RdBu_r", 0.0, 1.0),
+    "above": ("RdBu_r", 0.5, 1.0),
+    "below": ("RdBu_r", 0.0, 0.5),
+    "far": ("viridis", 0.0, 1.0),
+}
+
+
+def map_colours(colours: str) -> NDArray[np.float64]:
+    """The colours of a scale from low to high: float64[HEAT_COLOURS, 3] in 0 to 1."""
+    name, first, last = MAPS[colours]
+    return np.asarray(colormaps[name](np.linspace(first, last, HEAT_COLOURS))[:, :3], np.float64)
+
+
+def _table(colours: str) -> bytes:
+    ramps = [_ramp((0, 0, 0), _GREYS), _ramp(BAD, _SHADES), _ramp(BLUE, _SHADES)]
+    whole = np.concatenate([map_colours(colours) * 255.0, *ramps])
+    return np.round(whole).astype(np.uint8).tobytes()
+
+
+_TABLES = {colours: _table(colours) for colours in MAPS}
 
 
 def _numbers(first: int, dark: int, count: int) -> Pixels:
@@ -45,12 +56,12 @@ def _numbers(first: int, dark: int, count: int) -> Pixels:
 
 
 _GREY = _numbers(HEAT_COLOURS, 0, _GREYS)
-_RED = _numbers(HEAT_COLOURS + _GREYS, RED[1], _SHADES)
+_BAD = _numbers(HEAT_COLOURS + _GREYS, BAD[1], _SHADES)
 _BLUE = _numbers(HEAT_COLOURS + _GREYS + _SHADES, BLUE[0], _SHADES)
 
 
 def inked(drawn: Pixels) -> Pixels:
-    """The numbers of the colours of what was drawn on white, in black, `RED` and `BLUE`.
+    """The numbers of the colours of what was drawn on white, in black, `BAD` and `BLUE`.
 
     Arguments:
         drawn: uint8[rows, columns, 3 or more].
@@ -59,15 +70,15 @@ def inked(drawn: Pixels) -> Pixels:
     """
     red, green, blue = drawn[..., 0], drawn[..., 1], drawn[..., 2]
     numbers = _GREY[green]
-    for where, found in ((red > blue, _RED[green]), (blue > red, _BLUE[red])):
+    for where, found in ((red > blue, _BAD[green]), (blue > red, _BLUE[red])):
         numbers[where] = found[where]
     return numbers
 
 
-def png(numbers: Pixels) -> bytes:
-    """A picture of numbers of colours, uint8[rows, columns], as a PNG."""
+def png(numbers: Pixels, colours: str = "both") -> bytes:
+    """A picture of numbers of colours, uint8[rows, columns], as a PNG; `colours`: of `MAPS`."""
     image = Image.fromarray(np.ascontiguousarray(numbers), "L")
-    image.putpalette(_COLOURS.tobytes())
+    image.putpalette(_TABLES[colours])
     stream = io.BytesIO()
     image.save(stream, "png", compress_level=4)
     return stream.getvalue()

@@ -8,28 +8,27 @@ Nothing here raises: what cannot be shown says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kbench.api.differences import seconds
-from kbench.engine.inspect import describe, slice_view, sparse_summary
+from kbench.engine.inspect import describe, sparse_summary
 from kbench.engine.runtime.profile import RunRecord
 from kbench.notebook.drawing import graph_rows
-from kbench.notebook.html import collection, comparing, error_view, model_view, views
+from kbench.notebook.html import array_html, collection, comparing, error_view, model_view
 from kbench.notebook.html.markup import (
     Html,
     details,
     element,
     escape,
     facts,
-    histogram,
     join,
     page,
     table,
 )
 from kbench.workbench.analysis import keras_models, known_value, plan_text
-from kbench.workbench.core_types import JsonObject, Row
+from kbench.workbench.core_types import Row
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
@@ -37,11 +36,6 @@ from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
     from kbench.engine.graph.tensor import Tensor
-
-EDGE_CELLS = 5
-"""Rows and columns shown from each edge of a slice."""
-MAX_OPEN_ELEMENTS = 40
-"""An array of no more elements is shown unfolded."""
 
 
 def bundle(value: object, *_unused: object, **_ignored: object) -> dict[str, str]:
@@ -154,7 +148,7 @@ def _tensor(value: Tensor, found: KnownValue) -> str:
         known = [*(fact for fact in known if fact[0] not in ("size", "value")), *_matrix(matrix)]
     parts = [facts(known)]
     if array is not None:
-        parts += _array_parts(array, row["name"].removesuffix(":0"))
+        parts += array_html.parts(array, row["name"].removesuffix(":0"))
     if row["inputs"]:
         parts.append(graph_rows.graph(value))
     return page(_head(row["kind"], row["name"], row["spec"]), parts)
@@ -197,128 +191,16 @@ def _state(row: Row) -> str:
 # ------------------------------------------------------------------ arrays
 
 
-class SliceLike(Protocol):
-    """Which slice of an array a table shows; see `slicing.Slice`."""
-
-    @property
-    def index(self) -> Sequence[int]: ...
-    @property
-    def row_axis(self) -> int | None: ...
-    @property
-    def col_axis(self) -> int | None: ...
-
-
-def array_view(array: np.ndarray, name: str = "", shown: SliceLike | None = None) -> str:
+def array_view(array: np.ndarray, name: str = "", shown: array_html.SliceLike | None = None) -> str:
     """HTML of an array: statistics and the edges of one slice."""
 
     def build() -> str:
         shape, dtype = tuple(array.shape), str(array.dtype)
         known = [("size", describe.size(int(array.nbytes)))]
-        parts = [facts(known), *_array_parts(array, name or "array", shown)]
+        parts = [facts(known), *array_html.parts(array, name or "array", shown)]
         return page(_head("array", name, describe.spec_text(shape, dtype)), parts)
 
     return _guarded(build)
-
-
-def _array_parts(array: np.ndarray, name: str, shown: SliceLike | None = None) -> list[Html]:
-    row = describe.array(array)
-    if row.get("refused"):
-        return [element("p", row["refused"])]
-    parts = [facts(_statistics(row)), views.alerts(row)]
-    if array.size:
-        parts.append(_values(array, name, row, shown))
-    else:
-        parts.append(element("p", "no elements"))
-    return parts
-
-
-def _statistics(row: Row) -> list[tuple[str, object]]:
-    """Range with histogram, mean, deviation and zeros of the finite values."""
-    if not row["finite"]:
-        return []
-    about = "~" if row["sampled"] else ""
-    zeros = f"{about}{row['zeros'] / max(row['count'], 1):.0%}" if row["zeros"] else None
-    sampled = f"{row['count']} of {row['size']} elements" if row["sampled"] else None
-    return [
-        ("range", histogram(row["histogram"], row["min"], row["max"])),
-        ("mean", about + describe.number(row["mean"])),
-        ("sd", about + describe.number(row["std"])),
-        ("zeros", zeros),
-        ("sampled", sampled),
-    ]
-
-
-def _values(array: np.ndarray, name: str, row: Row, shown: SliceLike | None) -> Html:
-    """The corners of one two-dimensional slice, five rows and columns from each edge."""
-    limits = (row["min"], row["max"]) if row["finite"] else None
-
-    def cut(rows: tuple[int, int], cols: tuple[int, int]) -> JsonObject:
-        if shown is None:
-            return slice_view.window(array, None, rows, cols, limits=limits)
-        axes = (shown.row_axis, shown.col_axis)
-        return slice_view.window(array, shown.index, rows, cols, *axes, limits=limits)
-
-    corner = cut((0, 1), (0, 1))
-    rows, cols = _edges(corner["rows"][2]), _edges(corner["cols"][2])
-    lines: list[list[object]] = []
-    classes: list[list[str]] = []
-    heads: list[object] = ["", *_labels(cols)]
-    for number, span in enumerate(rows):
-        if number:
-            lines.append(["…"] * len(heads))
-            classes.append([""] * (len(heads) - 1))
-        bands = [cut(span, columns) for columns in cols]
-        for line in range(span[1]):
-            cells, levels = _line(bands, line)
-            lines.append([span[0] + line, *cells])
-            classes.append(levels)
-    caption = _slice(name, corner)
-    if len(rows) > 1 or len(cols) > 1:
-        caption += f", {EDGE_CELLS} from each edge"
-    content = table(caption, heads, lines, classes)
-    return details("values", content, shown is not None or array.size <= MAX_OPEN_ELEMENTS)
-
-
-def _line(bands: Sequence[Row], line: int) -> tuple[list[object], list[str]]:
-    """One row of cells over the column bands, with `…` between the bands."""
-    cells: list[object] = []
-    levels: list[str] = []
-    for number, band in enumerate(bands):
-        if number:
-            cells.append("…")
-            levels.append("")
-        cells += band["cells"][line]
-        levels += [_class(level) for level in band["heat"][line]]
-    return cells, levels
-
-
-def _class(level: int | None) -> str:
-    """Shade for a finite value, a warning colour for the rest; the text says it too."""
-    if level is None:
-        return "kb-bad"
-    return f"kb-h{level}" if level else ""
-
-
-def _edges(total: int) -> list[tuple[int, int]]:
-    """(start, count) of what is shown along an axis."""
-    if total <= 2 * EDGE_CELLS:
-        return [(0, total)]
-    return [(0, EDGE_CELLS), (total - EDGE_CELLS, EDGE_CELLS)]
-
-
-def _labels(spans: Sequence[tuple[int, int]]) -> list[object]:
-    labels: list[object] = []
-    for number, (start, count) in enumerate(spans):
-        labels += ["…"] if number else []
-        labels += range(start, start + count)
-    return labels
-
-
-def _slice(name: str, window: Row) -> str:
-    """`w[0, :, :]`: which slice a table shows."""
-    shown = (window["row_axis"], window["col_axis"])
-    index = [":" if axis in shown else str(at) for axis, at in enumerate(window["index"])]
-    return f"{name}[{', '.join(index)}]" if index else name
 
 
 # ------------------------------------------------------------------ functions

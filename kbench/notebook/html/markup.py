@@ -103,4 +103,4 @@ def page(head: Html, parts: Sequence[Html]) -> str:
         else:
             cut = True
     note = element("p", _CUT_NOTE) if cut else Html("")
-    return f'<div class="kb"><style>{STYLE}</style>{head}{join(kept)}{note}</div>'
+    return f'<div class="kb-v"><style>{STYLE}</style>{head}{join(kept)}{note}</div>'

@@ -34,14 +34,21 @@ RANGE_CHARACTERS = 32
 
 def styled(content: Html) -> str:
     """One piece of markup with the style sheet, for the text parts of a widget."""
-    return f'<div class="kb"><style>{STYLE}</style>{content}</div>'
+    return f'<div class="kb-v"><style>{STYLE}</style>{content}</div>'
 
 
-def picture(png: bytes, alternative: str) -> str:
-    """A PNG as an image that says in words what it shows; HTML, since `Image` has no such text."""
+def picture(png: bytes, alternative: str, is_figure: bool = True) -> Html:
+    """A PNG as an image that says in words what it shows; HTML, since `Image` has no such text.
+
+    A figure, black on white, follows the theme where the style sheet is; an image keeps its
+    colours.
+    """
     data = base64.b64encode(png).decode("ascii")
     words = escape(alternative)
-    return f'<img src="data:image/png;base64,{data}" alt="{words}" style="max-width:100%">'
+    class_ = ' class="kb-figure"' if is_figure else ""
+    return Html(
+        f'<img{class_} src="data:image/png;base64,{data}" alt="{words}" style="max-width:100%">'
+    )
 
 
 def long(text: str) -> Html:

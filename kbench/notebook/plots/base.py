@@ -17,6 +17,7 @@ from kbench.notebook.base import given
 from kbench.notebook.base.computed import value_of
 from kbench.notebook.base.redraw import names
 from kbench.notebook.base.slicing import Slice, first
+from kbench.notebook.html import views
 from kbench.workbench.inspector.protocol import ProtocolError
 
 if TYPE_CHECKING:
@@ -29,13 +30,24 @@ MARKS = ("o", "s", "^", "D", "v", "P", "X", "*")
 
 
 class Picture(Figure):
-    """A figure that shows itself as PNG, whether or not pyplot is there; on a ground of its own,
-    so that a dark page leaves it legible."""
+    """A figure that shows itself, whether or not pyplot is there; on a ground of its own, so that
+    it is legible on any page, and dark on one that is dark and takes the style.
+
+    `keeps_colours`: it shows images, whose colours the theme must not change.
+    """
+
+    keeps_colours = False
 
     def _repr_png_(self) -> bytes:
         stream = io.BytesIO()
         self.savefig(stream, format="png")
         return stream.getvalue()
+
+    def _repr_html_(self) -> str:
+        titles = [self.get_suptitle(), *(axes.get_title() for axes in self.axes)]
+        words = next((title for title in titles if title), "figure")
+        picture = views.picture(self._repr_png_(), words, not self.keeps_colours)
+        return views.styled(picture)
 
 
 def figure(size: tuple[float, float] = SIZE_INCHES) -> Figure:
@@ -87,7 +99,7 @@ def values_of(x: object, function: str) -> np.ndarray:
     except (ProtocolError, ArgumentError) as error:
         raise ArgumentError(error.reason, function=function) from None
     refused = describe.array(array).get("refused")
-    if refused:
+    if refused and array.dtype.kind != "c":
         raise ArgumentError(f"x cannot be drawn: {refused}", function=function)
     if not array.size:
         shape = describe.spec_text(array.shape, str(array.dtype))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
@@ -16,6 +17,7 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import block_view, describe
 from kbench.engine.runtime import config
 from kbench.notebook.base.slicing import Slice, parse
+from kbench.notebook.drawing import centred, drawable, palette
 from kbench.notebook.drawing.heatmap import MAX_SIDE_PIXELS, thinned, unit_range
 from kbench.notebook.plots import base
 from kbench.notebook.plots.records import GradientNorms, History
@@ -58,8 +60,8 @@ def heatmap(
             images, else the last two axes.
         ax: axes to draw in, None for those of a new figure.
         name: for the title.
-        cmap: a colour map of matplotlib; None for one with a middle at 0 where there are values
-            on both sides of it.
+        cmap: a colour map of matplotlib; None for blue below 0, white at 0 and red above, and
+            for others where all values are far from 0.
     Returns:
         The figure. NaN and infinities are crossed cells, and counted in the title.
     Raises:
@@ -68,7 +70,7 @@ def heatmap(
     array = base.values_of(x, "heatmap")
     shown = base.spatial(array.shape) if index is None else parse(index, array.shape)
     axes = base.axes_of(ax, "heatmap")
-    part = shown.of(array)
+    part = drawable.numbers(shown.of(array))
     numbers, bad, each = block_view.paired(part, (MAX_SIDE_PIXELS, MAX_SIDE_PIXELS))
     values = np.ma.masked_array(numbers, bad | ~np.isfinite(numbers))
     low, high = (float(values.min()), float(values.max())) if values.count() else (0.0, 0.0)
@@ -78,26 +80,26 @@ def heatmap(
     ):  # arithmetic with the ends of the scale must not overflow
         unit = 10.0 ** np.floor(np.log10(max(-low, high)))
         values, low, high = values / unit, low / unit, high / unit
-    both = low < 0 < high
-    limit = max(-low, high)
-    axes.patch.set(hatch="xxx", edgecolor="#a8071a", facecolor="white")
+    scale = centred.scale(low, high)
+    bad_colour = "#" + bytes(palette.BAD).hex()
+    axes.patch.set(hatch="xxx", edgecolor=bad_colour, facecolor="white")
     drawn = axes.imshow(
         values,
         aspect="equal" if max(part.shape) <= 4 * min(part.shape) else "auto",
         interpolation="nearest",
-        cmap=cmap or ("RdBu_r" if both else "viridis"),
+        cmap=cmap or ListedColormap(palette.map_colours(scale.colours)),
         extent=(-0.5, part.shape[1] - 0.5, part.shape[0] - 0.5, -0.5),
-        vmin=-limit if both else low,
-        vmax=limit if both else high,
+        vmin=scale.low,
+        vmax=scale.high if scale.high > scale.low else scale.low + 1.0,
     )
     axes.set_ylabel(_axis(shown.row_axis, "rows"))
     axes.set_xlabel(_axis(shown.col_axis, "columns"))
     axes.set_title(_title(x, name, array, shown, each), fontsize="medium")
     if max(numbers.shape) > _MAX_CROSSED_CELLS:  # a crossed cell would be lost
         rows, columns = np.nonzero(bad)
-        scale = [size / count for size, count in zip(part.shape, numbers.shape, strict=True)]
-        places = [(at + 0.5) * size - 0.5 for at, size in zip((rows, columns), scale, strict=True)]
-        axes.plot(places[1], places[0], "x", color="#a8071a", markersize=5, markeredgewidth=1.5)
+        sides = [size / count for size, count in zip(part.shape, numbers.shape, strict=True)]
+        places = [(at + 0.5) * size - 0.5 for at, size in zip((rows, columns), sides, strict=True)]
+        axes.plot(places[1], places[0], "x", color=bad_colour, markersize=5, markeredgewidth=1.5)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     units = "" if unit == 1.0 else f" in units of {unit:.0e}"
@@ -116,7 +118,9 @@ def _title(
     words = [f"{base.name_of(x, name)}{shown if array.ndim else ''}"]
     words.append(describe.spec_text(array.shape, str(array.dtype)))
     words.append(block_view.words(each))
-    words += [f"{row[key]} {word}" for key, word in (("nan", "NaN"), ("inf", "Inf")) if row[key]]
+    bad = [(row.get("nan"), "NaN"), (row.get("inf"), "Inf")]
+    words += [f"{count} {word}" for count, word in bad if count]
+    words += [drawable.words(array)]
     return ", ".join(word for word in words if word)
 
 
@@ -127,7 +131,8 @@ def image_grid(
     figure: Figure | SubFigure | None = None,
     name: str | None = None,
 ) -> Figure:
-    """Images beside each other, in the layout that `image_data_format` says.
+    """Images beside each other, in the layout that `image_data_format` says, or the other one
+    where only that has 1, 3 or 4 channels.
 
     Arguments:
         x: tensor, array or name: [rows, cols], one image or a batch of them. Images of 1, 3
@@ -151,6 +156,8 @@ def image_grid(
     high = -(-len(pictures) // wide)
     size = (min(1.7 * wide + 0.4, 16.0), min(1.9 * high + 0.5, 20.0))
     whole = base.checked_figure(figure, "image_grid", size)
+    if isinstance(whole, base.Picture):
+        whole.keeps_colours = True
     places = whole.subplots(high, wide, squeeze=False).reshape(-1)
     for place in places:
         place.set_axis_off()
@@ -170,26 +177,25 @@ def image_grid(
 
 def _pictures(array: np.ndarray, most: int) -> tuple[list[tuple[str, np.ndarray]], int]:
     """Labelled images with their channels last, and how many there are in all."""
-    last = config.image_data_format() == "channels_last"
-    if array.ndim == 2:
-        return [("image", array[:, :, None])], 1
-    if array.ndim == 3 and array.shape[-1 if last else 0] in (1, 3, 4):
-        array = array[None]
-    elif array.ndim == 3:
-        return [(f"image {at}", image[:, :, None]) for at, image in enumerate(array[:most])], len(
-            array
-        )
-    if array.ndim != 4:
+    if array.ndim not in (2, 3, 4):
         spec = describe.spec_text(array.shape, str(array.dtype))
         raise ArgumentError(
             f"x is {spec}; images have 2 axes, 3 with channels, 4 in a batch",
             function="image_grid",
         )
-    channels = array.shape[-1 if last else 1]
-    if channels in (1, 3, 4):
-        chosen = array[:most] if last else np.moveaxis(array[:most], 1, -1)
-        return [(f"image {at}", image) for at, image in enumerate(chosen)], len(array)
-    maps = np.moveaxis(array[0], -1, 0) if last else array[0]
-    return [
-        (f"channel {at}", channel[:, :, None]) for at, channel in enumerate(maps[:most])
-    ], channels
+    rows, cols, channel = drawable.image_axes(array.shape, config.image_data_format())
+    if array.ndim == 2:
+        return [("image", drawable.numbers(array)[:, :, None])], 1
+    if channel is None:  # the third axis goes through images
+        (axis,) = {0, 1, 2} - {rows, cols}
+        several = np.moveaxis(array, axis, 0)
+        found = [drawable.numbers(image)[:, :, None] for image in several[:most]]
+        return [(f"image {at}", image) for at, image in enumerate(found)], len(several)
+    images = array if array.ndim == 4 else array[None]
+    images = np.moveaxis(images, channel - array.ndim, -1)
+    channels = images.shape[-1]
+    if channels in drawable.IMAGE_CHANNELS:
+        chosen = [drawable.numbers(image) for image in images[:most]]
+        return [(f"image {at}", image) for at, image in enumerate(chosen)], len(images)
+    maps = [drawable.numbers(images[0][..., at])[:, :, None] for at in range(min(channels, most))]
+    return [(f"channel {at}", image) for at, image in enumerate(maps)], channels

@@ -20,6 +20,7 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.redraw import OwnChanges, Redraws, names, use_requested_subshell
 from kbench.notebook.base.slicing import Slice, first, parse
 from kbench.notebook.base.static_twin import WithStaticTwin
+from kbench.notebook.drawing import drawable
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import element, join
 from kbench.workbench.inspector import summary
@@ -41,8 +42,8 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             beside the program on what was fed last. Of a Keras model or layer, a K.function, a
             list or a dictionary one tensor at a time, which a control chooses.
         name: what to call it.
-        mode: "numbers", "heat map", "image" (rows, columns and channels as the
-            `image_data_format` setting says) or "histogram" (of the slice on view).
+        mode: "numbers", "heat map", "image" (channels where `image_data_format` says, or where
+            there are 1, 3 or 4; else one channel at a time) or "histogram" (of the slice on view).
     """
 
     def __init__(self, value: object, name: str | None = None, mode: str = "numbers") -> None:
@@ -231,7 +232,8 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
 
     def _drawn(self, mode: str) -> str:
         """The picture with what it cannot show in words below it."""
-        from kbench.notebook.drawing.heatmap import thinning  # matplotlib: on first need only
+        # matplotlib: on first need only
+        from kbench.notebook.drawing.heatmap import stretching, thinning
 
         try:
             self._png = self._draw(mode)
@@ -242,44 +244,37 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         if self._undrawn:  # what could not be drawn before is drawn now
             self._set_message("")
             self._undrawn = False
-        picture = views.picture(self._png, f"{mode} of {self._name}{self._index()}")
+        words = f"{mode} of {self._name}{self._index()}"
+        picture = views.picture(self._png, words, mode != "image")
         notes = views.alerts(describe.array(self._array))
-        if mode == "image" and (words := thinning(self._pixels())):
-            notes = join([element("p", words), notes])
-        return picture + (views.styled(notes) if notes else "")
+        said = [drawable.words(self._array)]
+        if mode == "image":
+            pixels, words = self._pixels()
+            said += [words, stretching(pixels), thinning(pixels)]
+        lines = [element("p", views.long(one)) for one in said if one]
+        return views.styled(join([picture, *lines, notes]))
 
     def _draw(self, mode: str) -> bytes:
-        if describe.array(self._array).get("refused") or not self._array.size:
-            raise ArgumentError("there are no numbers to draw")
         if self._painter is None:
             from kbench.notebook.drawing.heatmap import SlicePainter
 
             self._painter = SlicePainter()
         if mode == "image":
-            drawn: bytes = self._painter.image(self._pixels())
-        elif mode == "histogram":
-            drawn = self._painter.histogram(self.slice.of(self._array), str(self.slice))
+            drawn: bytes = self._painter.image(self._pixels()[0])
+            return drawn
+        part = drawable.numbers(self.slice.of(self._array))
+        if mode == "histogram":
+            drawn = self._painter.histogram(part, str(self.slice))
         else:
             labels = (_axis_label(self.slice.row_axis), _axis_label(self.slice.col_axis))
-            drawn = self._painter.heat(self.slice.of(self._array), labels)
+            drawn = self._painter.heat(part, labels)
         return drawn
 
-    def _pixels(self) -> np.ndarray:
-        """The image chosen by the leading axes, channels last."""
-        array = self._array
-        if array.ndim < 2:
+    def _pixels(self) -> tuple[np.ndarray, str]:
+        """The image chosen by the other axes, channels last, and what is to be said of it."""
+        if self._array.ndim < 2:
             raise ArgumentError("an image needs at least two axes")
-        if array.ndim == 2:
-            return np.asarray(array[:, :, None])
-        picture = np.asarray(array[self.slice.index[: array.ndim - 3]])
-        if config.image_data_format() == "channels_first":
-            picture = np.moveaxis(picture, 0, -1)
-        if picture.shape[-1] not in (1, 3, 4):
-            raise ArgumentError(
-                f"with {config.image_data_format()} these images have {picture.shape[-1]} "
-                "channels; a picture has 1, 3 or 4"
-            )
-        return picture
+        return drawable.pixels(self._array, self.slice.index, config.image_data_format())
 
     # -------------------------------------------------------------- controls
 
@@ -368,7 +363,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         """The axes that are shown whole."""
         rank = self._array.ndim
         if self.mode.value == "image" and rank > 1:
-            return set(range(max(rank - 3, 0), rank))
+            return {*drawable.shown_axes(self._array.shape, config.image_data_format())}
         return {self.slice.row_axis, self.slice.col_axis}
 
     def _index(self) -> str:

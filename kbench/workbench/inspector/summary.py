@@ -116,7 +116,7 @@ def array_line(row: JsonObject, ascii: bool = False, values: str | None = None) 
     """The summary line of an array whose statistics are `row`; `values` replaces the range."""
     head = f"{describe.spec_text(row['shape'], row['dtype'])} {describe.size(row['bytes'])}"
     if "refused" in row:
-        return f"{head}  {row['refused']}"
+        return f"{head}  {row['refused'] if values is None else values}"
     if row["size"] == 0:
         return f"{head}  empty"
     body = values if values is not None else range_text(row, ascii)
@@ -160,14 +160,17 @@ def flags_text(row: JsonObject) -> str:
     for label, field in (("NaN", "nan"), ("Inf", "positive_inf"), ("-Inf", "negative_inf")):
         if row.get(field):
             parts.append(f"{label} {row[field]}!")
+    if row.get("masked"):
+        parts.append(f"masked {row['masked']}")
     return " ".join(parts)
 
 
 def _few(held: np.ndarray) -> str | None:
     """The values themselves when they are few."""
-    if not 0 < held.size <= MAX_LISTED_ELEMENTS or describe.array(held).get("refused"):
+    if not 0 < held.size <= MAX_LISTED_ELEMENTS:
         return None
-    flat = ", ".join(describe.number(number) for number in held.reshape(-1).tolist())
+    line = held.reshape(1, -1)
+    flat = ", ".join(slice_view.window(line, None, (0, 1), (0, MAX_LISTED_ELEMENTS))["cells"][0])
     return flat if held.ndim == 0 else f"[{flat}]"
 
 

@@ -147,7 +147,7 @@ def test_watches_say_what_is_wrong(expression: str, words: str, names: Names) ->
 
 def test_watches_have_a_limit_and_no_doubles(names: Names) -> None:
     part = WatchList([f"{number}" for number in range(60)], names)
-    assert len(part.expressions) == 50 and "the most" in part.html
+    assert len(part.expressions) == 50 and "the limit is 50" in part.html
     part.remove("0")
     part.add("1")
     assert "watched already" in part.html

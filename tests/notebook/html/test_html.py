@@ -34,6 +34,12 @@ def recorded() -> list[Any]:
     return list(runs)
 
 
+def nested_in_itself() -> list[object]:
+    found: list[object] = []
+    found.append(found)
+    return found
+
+
 @pytest.mark.parametrize(
     "make, words",
     [
@@ -45,8 +51,25 @@ def recorded() -> list[Any]:
         (lambda: np.zeros((0, 3)), ["float64[0, 3]", "no elements"]),
         (lambda: np.float16(3.0), ["float16[]", "3"]),
         (lambda: np.array([np.nan, np.inf]), ["NaN: 1, first at [0]", "Inf: 1, first at [1]"]),
-        (lambda: np.array([1j]), ["no statistics for dtype complex128"]),
-        (lambda: np.array(["a"], dtype=object), ["no statistics for dtype object"]),
+        (lambda: np.array([3 + 4j, 0]), ["complex128[2]", "|x|", " 5", "3+4j", "0+0j"]),
+        (
+            lambda: np.array(["a", None, 2, object()], dtype=object),
+            ["'a'", "None", "2", "<object>"],
+        ),
+        (lambda: np.array(["one", "two"]), ["<U3[2]", "one", "two"]),
+        (lambda: np.array([b"one"]), ["|S3[1]", "b'one'"]),
+        (lambda: np.array([(1, 0.5)], [("n", int), ("x", float)]), ["(1, 0.5)"]),
+        (
+            lambda: np.array(["2020-03-01", "NaT", "2019-05-06"], "M8[D]"),
+            ["from", "2019-05-06", "to", "2020-03-01", "NaT"],
+        ),
+        (lambda: np.array([5, 60], "m8[s]"), ["5 seconds", "60 seconds"]),
+        (
+            lambda: np.ma.array([1.0, 50.0, np.nan, 3.0], mask=[0, 1, 0, 0]),
+            ["mean", "2", "1 of 4", "--", "NaN: 1, first at [2]"],
+        ),
+        (lambda: np.ma.array([[1, 2]], mask=True), ["masked", "2 of 2", "--"]),
+        (lambda: np.array([np.longdouble(1.5)]), ["1.5"]),
         (lambda: object(), ["object"]),
         (
             lambda: raised(lambda: K.dot(K.zeros((2, 3)), K.zeros((2, 3)))),
@@ -63,6 +86,11 @@ def recorded() -> list[Any]:
             ["dict", "['w']", "variable", "1, 2", "[3]", "[<tuple>]", "float64[9]"],
         ),
         (lambda: [np.zeros((3, 3))] * 99, ["the first", "of 99 entries", "all zero"]),
+        (
+            lambda: {"a": [1, (2, np.eye(2))], "b": {"c": [1, "x"], "d": [0] * 99}},
+            ["2 entries", "['a'][1][1]", "float64[2, 2]", "['b']['c']", "[1, 'x']", "87 more"],
+        ),
+        (lambda: nested_in_itself(), ["[0][0][0][0]", "1 entry"]),
         (lambda: [np.ones(4_000_000, np.int8)] * 3, ["all 1", "int8[4000000] 3.8 MB"]),
         (lambda: (), ["tuple", "0 entries"]),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -14,7 +15,7 @@ from kbench.notebook.html.style import STYLE
 
 
 def test_style_is_small_and_scoped() -> None:
-    assert len(STYLE.encode()) <= 3072
+    assert len(STYLE.encode()) <= 3584
     assert "@import" not in STYLE and "url(" not in STYLE and "#kb" not in STYLE
     selectors = [rule.split("{")[0] for rule in STYLE.split("}") if "{" in rule]
     plain = [one for one in selectors if not one.startswith("@")]
@@ -83,6 +84,23 @@ def test_contrast(colours: str, page: str, page_colour: tuple[float, ...]) -> No
     }
     for name, colour in ink.items():
         assert contrast(colour, page_colour) >= 4.5, name
-    heat, share = [float(one) for one in known["--kb-heat"].split()], style._STEPS[-1]
-    shade = tuple(h * share + p * (1 - share) for h, p in zip(heat, page_colour, strict=True))
-    assert contrast(ink["--kb-text"], shade) >= 4.5
+    for sign in ("--kb-n", "--kb-p"):
+        heat, share = [float(one) for one in known[sign].split()], style._STEPS[-1]
+        shade = tuple(h * share + p * (1 - share) for h, p in zip(heat, page_colour, strict=True))
+        assert contrast(ink["--kb-text"], shade) >= 4.5
+
+
+def test_shades_tell_the_sign() -> None:
+    page = html.show(np.array([-4.0, -1.0, 0.0, 1.0, 4.0, np.nan]))
+    cells = re.findall(r"<td(?: class=\"(.*?)\")?>(.*?)</td>", page)
+    found = {text: name for name, text in cells}
+    assert found["-4"] == "kb-n4" and found["4"] == "kb-p4"
+    assert found["0"] == "" and found["NaN"] == "kb-bad"
+
+
+def test_no_class_is_that_of_another_front_end() -> None:
+    """nbclassic styles `.kb`: every class of ours has the prefix and a name behind it."""
+    page = html.show(K.variable([[1.0, np.nan]], name="w")) + STYLE
+    classes = re.findall(r"class=\"(.*?)\"", page)
+    assert classes and all(re.fullmatch(r"kb-\w+", one) for one in classes)
+    assert re.findall(r"\.kb(?![-\w])", page) == []

@@ -17,6 +17,7 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.notebook import TensorView
 from kbench.notebook.base import inspector_hub, redraw
 from kbench.notebook.base.slicing import Slice, first, parse
+from kbench.notebook.drawing import centred, drawable
 from kbench.notebook.drawing.heatmap import (
     MAX_SIDE_PIXELS,
     SlicePainter,
@@ -122,13 +123,15 @@ def test_one_figure_is_used_again() -> None:
         ("channels_last", (2, 8, 6, 3), True),
         ("channels_first", (2, 3, 8, 6), True),
         ("channels_last", (8, 6), True),
-        ("channels_last", (2, 3, 8, 6), False),
-        ("channels_first", (2, 8, 6, 3), False),
+        ("channels_last", (2, 3, 8, 6), True),
+        ("channels_first", (2, 8, 6, 3), True),
+        ("channels_last", (2, 8, 6, 16), True),
+        ("channels_last", (3, 8, 6), True),
         ("channels_last", (8,), False),
         ("channels_last", (0, 8, 3), False),
     ],
 )
-def test_images_go_by_the_data_format(
+def test_images_are_drawn_in_either_data_format(
     data_format: str, shape: tuple[int, ...], drawn: bool
 ) -> None:
     K.set_image_data_format(data_format)
@@ -149,12 +152,87 @@ def test_controls_of_an_image_are_those_that_matter() -> None:
     assert [one.disabled for one in view.steppers] == [False, False, False, True, True]
     flat = TensorView(np.zeros((8, 6)), "a", mode="image")
     assert flat.index.value == "[:, :]" and all(one.disabled for one in flat.steppers)
+    maps = TensorView(np.zeros((2, 8, 6, 16)), "a", mode="image")  # one channel at a time
+    assert [one.disabled for one in maps.steppers] == [False, True, True, False]
+    assert "one of 16 channels" in maps._body.value and maps.index.value == "[0, :, :, 0]"
 
 
-@pytest.mark.parametrize("array", [np.array([["a", "b"]]), np.zeros((0, 3)), np.array([[None]])])
-def test_nothing_to_draw(array: np.ndarray) -> None:
-    view = TensorView(array, mode="heat map")
-    assert "no numbers to draw" in view._message.value
+@pytest.mark.parametrize(
+    "data_format, shape, axes, shown",
+    [
+        ("channels_last", (2, 8, 6, 3), (1, 2, 3), {1, 2, 3}),
+        ("channels_first", (2, 3, 8, 6), (2, 3, 1), {1, 2, 3}),
+        ("channels_last", (2, 3, 8, 6), (2, 3, 1), {1, 2, 3}),
+        ("channels_first", (2, 8, 6, 1), (1, 2, 3), {1, 2, 3}),
+        ("channels_last", (2, 8, 6, 16), (1, 2, 3), {1, 2}),
+        ("channels_last", (3, 28, 28), (1, 2, 0), {0, 1, 2}),
+        ("channels_last", (4, 28, 28), (1, 2, None), {1, 2}),
+        ("channels_last", (3, 4, 5), (1, 2, None), {1, 2}),
+        ("channels_last", (28, 28, 4), (0, 1, 2), {0, 1, 2}),
+        ("channels_first", (1, 2, 4, 5), (2, 3, 1), {2, 3}),
+        ("channels_first", (8, 6), (0, 1, None), {0, 1}),
+    ],
+)
+def test_the_channels_of_an_image_are_found(
+    data_format: str, shape: tuple[int, ...], axes: tuple[int, int, int | None], shown: set[int]
+) -> None:
+    assert drawable.image_axes(shape, data_format) == axes
+    assert drawable.shown_axes(shape, data_format) == shown
+    draw = np.random.default_rng(0).uniform(size=shape)
+    pixels, _ = drawable.pixels(draw, (0,) * len(shape), data_format)
+    whole = (axes[0], axes[1], axes[2]) if axes[2] in shown else axes[:2]
+    wanted = np.moveaxis(draw, [axis for axis in whole if axis is not None], range(-len(whole), 0))
+    wanted = wanted.reshape(-1, *(shape[axis] for axis in whole if axis is not None))[0]
+    assert np.array_equal(pixels, wanted if wanted.ndim == 3 else wanted[:, :, None])
+
+
+@pytest.mark.parametrize(
+    "array, words",
+    [
+        (np.array([["a", "b"]]), "[1, 2] is not numeric"),
+        (np.zeros((0, 3)), "float64[0, 3] has no elements to draw"),
+        (np.array([[None]]), "object[1, 1] is not numeric"),
+        (np.array([["2020-01-01"]], "M8[D]"), "datetime64[D][1, 1] is not numeric"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["heat map", "image", "histogram"])
+def test_nothing_to_draw(array: np.ndarray, words: str, mode: str) -> None:
+    view = TensorView(array, mode=mode)
+    assert words in view._message.value and not view.picture
+    view.mode.value = "numbers"
+    wait_for(lambda: "<table>" in view._body.value or not array.size)
+
+
+@pytest.mark.parametrize(
+    "array, words",
+    [
+        (np.array([[3 + 4j, 0], [1, 1j]]), "size of the complex numbers"),
+        (np.ma.array([[1.0, 9.0], [3.0, 4.0]], mask=[[0, 1], [0, 0]]), "masked entries"),
+        (np.ma.array([[1, 9], [3, 4]], mask=[[0, 1], [0, 0]]), "masked entries"),
+        (np.ones((2, 2), np.longdouble), ""),
+    ],
+)
+@pytest.mark.parametrize("mode", ["heat map", "image", "histogram"])
+def test_what_is_drawn_of_other_dtypes_is_told(array: np.ndarray, words: str, mode: str) -> None:
+    view = TensorView(array, mode=mode)
+    assert view.picture and words in view._body.value and not view._message.value
+
+
+@pytest.mark.parametrize(
+    "low, high, expected",
+    [
+        (-1.0, 3.0, centred.Scale(-3.0, 3.0, "both")),
+        (-4.0, 3.0, centred.Scale(-4.0, 4.0, "both")),
+        (0.0, 2.0, centred.Scale(0.0, 2.0, "above")),
+        (-2.0, -0.5, centred.Scale(-2.0, 0.0, "below")),
+        (5.0, 5.0, centred.Scale(0.0, 5.0, "above")),
+        (0.0, 0.0, centred.Scale(0.0, 0.0, "above")),
+        (1000.0, 1001.0, centred.Scale(1000.0, 1001.0, "far")),
+        (-1001.0, -1000.0, centred.Scale(-1001.0, -1000.0, "far")),
+    ],
+)
+def test_scales_are_centred_on_zero(low: float, high: float, expected: centred.Scale) -> None:
+    assert centred.scale(low, high) == expected
 
 
 @pytest.mark.parametrize(
@@ -177,7 +255,7 @@ def test_of_large_slices_nothing_is_left_out() -> None:
     assert len(view.picture) < 100_000
 
 
-LOW, HIGH, RED = (68, 1, 84), (253, 231, 37), (168, 7, 26)  # the ends of the map, and no number
+ZERO, HIGH, BAD = (247, 246, 246), (103, 0, 31), (176, 0, 150)  # of the map, and no number
 
 
 def count(picture: SlicePainter, png: bytes, colour: tuple[int, int, int]) -> int:
@@ -195,15 +273,15 @@ def test_what_is_rare_in_a_large_slice_is_seen(shape: tuple[int, int]) -> None:
         striped[1::8] = 1.0
         striped = striped.T if turned else striped
         png = picture.heat(striped, ("a", "b"))
-        assert min(count(picture, png, LOW), count(picture, png, HIGH)) > 1000
+        assert min(count(picture, png, ZERO), count(picture, png, HIGH)) > 1000
         single = np.zeros(striped.shape, np.float32)
         single[-3, 7] = 1.0
         png = picture.heat(single, ("a", "b"))
-        assert count(picture, png, HIGH) >= 1 and count(picture, png, RED) == 0
+        assert count(picture, png, HIGH) >= 1 and count(picture, png, BAD) == 0
         for bad in (np.nan, np.inf, -np.inf):
             single[5, -2] = bad
             png = picture.heat(single, ("a", "b"))
-            assert 4 <= count(picture, png, RED) <= 2000 and count(picture, png, HIGH) >= 1
+            assert 4 <= count(picture, png, BAD) <= 2000 and count(picture, png, HIGH) >= 1
 
 
 def test_images_are_in_true_colour_and_small() -> None:
@@ -217,7 +295,7 @@ def test_images_are_in_true_colour_and_small() -> None:
     noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
     assert (colours(SlicePainter().image(noise))[::12, ::12] == noise).all()
     smooth[100, 200] = np.nan
-    assert (np.abs(colours(SlicePainter().image(smooth)) - RED).max(-1) <= 1).sum() == 9
+    assert (np.abs(colours(SlicePainter().image(smooth)) - BAD).max(-1) <= 1).sum() == 9
 
 
 def test_large_images_are_means_with_a_mark_for_nan() -> None:
@@ -227,7 +305,7 @@ def test_large_images_are_means_with_a_mark_for_nan() -> None:
     floats = image / 255.0
     floats[77, 1234] = np.nan
     seen = colours(SlicePainter().image(floats))
-    assert (np.abs(seen - RED).max(-1) <= 1).sum() >= 4
+    assert (np.abs(seen - BAD).max(-1) <= 1).sum() >= 4
 
 
 def test_histograms_of_large_slices_are_not_of_every_so_many_rows() -> None:
@@ -242,15 +320,14 @@ def test_histograms_of_large_slices_are_not_of_every_so_many_rows() -> None:
 
 
 def test_an_error_goes_when_a_picture_can_be_drawn() -> None:
-    K.set_image_data_format("channels_last")
-    view = TensorView(np.zeros((2, 3, 8, 6)), mode="image")
-    assert "these images have 6 channels" in view._message.value and not view.picture
+    view = TensorView(np.full((2, 8, 6, 3), "a"), mode="image")
+    assert "is not numeric" in view._message.value and not view.picture
     view._repr_mimebundle_()
-    K.set_image_data_format("channels_first")
+    view.replace(np.zeros((2, 8, 6, 3)), "b")
     wait_for(lambda: bool(view.picture))
     assert view._message.value == ""
-    K.set_image_data_format("channels_last")
-    wait_for(lambda: "these images have 6 channels" in view._message.value)
+    view.replace(np.full((2, 8, 6, 3), "a"), "c")
+    wait_for(lambda: "is not numeric" in view._message.value)
     view.close()
 
 
@@ -275,13 +352,14 @@ def test_every_cell_of_a_heat_map_has_its_colour(shape: tuple[int, int]) -> None
     at = [(np.arange(count) * 2 + 1) * room // (2 * count)
           for count, room in zip(shape, inside.shape, strict=False)]  # fmt: skip
     seen = inside[np.ix_(*at)]
-    low = values[~holes].min()
-    part = (values - low) / (np.ptp(values[~holes]) or 1.0)
-    viridis = importlib.import_module("matplotlib").colormaps["viridis"]
-    wanted = np.round(viridis(np.where(holes, 0, part))[..., :3] * 255)
-    assert np.abs(seen - wanted)[~holes].max() <= 3
+    scale = centred.scale(float(values[~holes].min()), float(values[~holes].max()))
+    part = (values - scale.low) / ((scale.high - scale.low) or 1.0)
+    colours_of = {"both": part, "above": 0.5 + part / 2, "below": part / 2}[scale.colours]
+    centred_map = importlib.import_module("matplotlib").colormaps["RdBu_r"]
+    wanted = np.round(centred_map(np.where(holes, 0, colours_of))[..., :3] * 255)
+    assert np.abs(seen - wanted)[~holes].max() <= 5  # of 200 colours
     red, green, blue = np.moveaxis(seen[holes], -1, 0)
-    assert ((green - blue <= 0) & (red >= green)).all()  # white, red, or between these
+    assert ((green - blue <= 0) & (red >= green)).all()  # white, magenta, or between these
     if holes.any() and max(shape) <= 10:
         assert (np.ptp(inside, axis=(0, 1)) > 100).all()
 
