@@ -136,6 +136,7 @@ def run(prepare: Prepare | None = None) -> int:
     import kbench_launcher
 
     kbench_launcher.load()
+    import numpy as np
     from IPython.terminal.ipapp import TerminalIPythonApp
 
     import kbench
@@ -143,7 +144,7 @@ def run(prepare: Prepare | None = None) -> int:
     from kbench.version import __version__
     from kbench.workbench.history.shell_journal import ShellJournal
 
-    names: dict[str, object] = {"K": kbench}
+    names: dict[str, object] = {"K": kbench, "np": np}
     application = TerminalIPythonApp.instance(config=_settings(), user_ns=names)
     application.initialize(argv=[])
     shell = application.shell
@@ -152,7 +153,7 @@ def run(prepare: Prepare | None = None) -> int:
     fold_errors(shell)
     announcer = Announcer(shell.user_ns, print, watch_news)
     shell.events.register("post_run_cell", announcer.announce)
-    print(f"kbench {__version__}, plain prompt. K is the backend; %vars lists what there is,")
+    print(f"kbench {__version__}, plain prompt. K is the backend, np NumPy; %vars lists names,")
     print("%kb the settings, %config_k NAME=VALUE sets one, %watch EXPRESSION follows a value.")
     log = ShellJournal(shell)
     code = 0

@@ -192,6 +192,10 @@ class MainScreen(LessonScreen):
         """e on a cell."""
         overlays.explain(self, event.block)
 
+    def on_transcript_fitted(self) -> None:
+        """The kernel has output fit the transcript from the next cell on."""
+        self.session_controller.fit_output()
+
     def on_prompt_typed(self) -> None:
         """Completion and signatures follow the cursor; what is typed is not lost."""
         self.unsent_input.typed()

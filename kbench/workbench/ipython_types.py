@@ -59,6 +59,7 @@ class DisplayFormatter(Protocol):
 
     formatters: dict[str, Formatter]
     mimebundle_formatter: Formatter
+    format: Callable[..., object]
 
 
 class PrettyPrinter(Protocol):

@@ -148,6 +148,7 @@ ENVIRONMENT = {
     "cli/exit_codes.py",
     "cli/plain.py",
     "cli/doctor.py",
+    "workbench/kernel/output_width.py",
     "workbench/session/kernel_process.py",
     "tui/screenshot.py",
 }

@@ -70,6 +70,7 @@ class SessionController(StatusController):
     def link_ready(self) -> None:
         """The session is there: hand over what was typed before."""
         link = self.screen.bench.link
+        self.fit_output()
         early, self._early = self._early, []
         for block in early:
             if link.session is not None:
@@ -79,6 +80,12 @@ class SessionController(StatusController):
         if link.history is not None and link.history.problem:
             self.screen.notify(link.history.problem, severity="warning", markup=False)
         self._tick_while_needed()
+
+    def fit_output(self) -> None:
+        """Tell the session how wide the transcript is."""
+        session = self.screen.bench.link.session
+        if session is not None:
+            session.columns = self.transcript.columns
 
     def link_failed(self, reason: str) -> None:
         """No session: the banner says why, everything typed stays."""

@@ -95,6 +95,36 @@ def fold(content: Content, width: int) -> list[Content]:
     return content.fold(width)
 
 
+def fold_words(line: Content, width: int) -> list[Content]:
+    """Cut printed text into rows at blanks, which are left out; in a word where none is near.
+
+    Further rows are indented as the line is, so that paragraphs and tables keep their left edge.
+    """
+    width = max(width, 2)
+    if len(line) * 2 <= width or line.cell_length <= width:
+        return [line]
+    text = line.plain
+    if " " not in text.strip():
+        return fold(line, width)
+    indent = len(text) - len(text.lstrip(" "))
+    hanging = Content(" " * indent if indent <= width // 4 else "")
+    rows: list[Content] = []
+    start, end = 0, len(text.rstrip(" "))
+    while start < end:
+        lead = hanging if rows else Content("")
+        room = width - len(lead)
+        cut = len(fold(line[start : start + room], room)[0])
+        stop = following = start + cut
+        if stop < end and text[stop] != " ":
+            at = text.rfind(" ", start + max(room // 2, 0 if rows else indent), stop)
+            stop = following = at if at > start else stop
+        while following < end and text[following] == " ":
+            following += 1
+        rows.append(lead + line[start : start + len(text[start:stop].rstrip(" "))])
+        start = following
+    return rows
+
+
 def wrap(line: Content, width: int, marks: str = " ") -> list[Content]:
     """Cut one line into rows, behind one of `marks` where there is one in the last third."""
     width = max(width, 2)

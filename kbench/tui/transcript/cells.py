@@ -9,7 +9,7 @@ from textual.content import Content
 from textual.highlight import highlight
 
 from kbench.tui.text.glyphs import Glyphs, human_seconds
-from kbench.tui.text.text import OutputDecoder, fold, one_line, safe, wrap
+from kbench.tui.text.text import OutputDecoder, fold_words, one_line, safe, wrap
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.error_rows import EXPLAIN, error_rows
 from kbench.workbench.core_types import JsonObject
@@ -122,7 +122,7 @@ class StreamPart:
         return rows
 
     def _fold(self, line: Content, width: int) -> list[Content]:
-        rows = fold(line, width)
+        rows = fold_words(line, width)
         return [row.stylize_before(self._style) for row in rows] if self._style else rows
 
 
@@ -152,7 +152,7 @@ class ResultPart:
         room = max(width - len(label), 8)
         rows: list[Content] = []
         for line in self.text.split("\n")[:MAX_PART_LINES]:
-            rows += fold(decoder.line(line), room)
+            rows += fold_words(decoder.line(line), room)
         head = Content.styled(label, "$text-error")
         indent = Content(" " * len(label))
         return [(indent if at else head) + row for at, row in enumerate(rows)]

@@ -11,7 +11,7 @@ from textual.content import Content
 from textual.style import Style
 
 from kbench.tui.text.glyphs import UNICODE, Glyphs
-from kbench.tui.text.text import fold, one_line, safe
+from kbench.tui.text.text import fold_words, one_line, safe
 from kbench.tui.themes import MUTED
 from kbench.workbench.core_types import JsonObject
 
@@ -53,7 +53,7 @@ def _head(name: str, reason: str, width: int) -> list[Content]:
     first = Content.assemble((safe(name), "bold $text-error"), "  ", safe(lines[0]))
     rows = first.wrap(max(width, 8)) if first.cell_length > width else [first]
     for line in lines[1:MAX_REASON_LINES]:
-        rows += fold(Content(safe(line)), width)
+        rows += fold_words(Content(safe(line)), width)
     if len(lines) > MAX_REASON_LINES:
         rows.append(Content.styled(f"({len(lines) - MAX_REASON_LINES} more lines)", MUTED))
     return list(rows)
@@ -73,7 +73,7 @@ def _last_rows(words: str, keys: Content, width: int) -> list[Content]:
     gap = width - MARGIN_CELLS - cell_len(words) - len(keys)
     if gap >= 2:
         return [Content.assemble(margin, (words, "$text-success"), " " * gap) + keys]
-    rows = fold(Content.styled(margin + words, "$text-success"), width)
+    rows = fold_words(Content.styled(margin + words, "$text-success"), width)
     return [*rows, margin + keys]
 
 

@@ -42,6 +42,9 @@ class Transcript(LineView):
             self.block = block
             super().__init__()
 
+    class Fitted(Message):
+        """The transcript has another width."""
+
     def __init__(self) -> None:
         super().__init__(id="transcript")
         self.blocks: list[Block] = []
@@ -100,7 +103,7 @@ class Transcript(LineView):
         Of a flood of output, drawn thirty times a second, often only the last row is new.
         """
         follow = self._follow  # not what the scrolling below makes of it
-        width = max(self.text_width - GUTTER_CELLS, 4)
+        width = self.columns
         before = self._drawn
         how = width, self.glyphs, self.key_word("explain")
         self._drawn = [block.rows(*how) for block in self.blocks]
@@ -111,7 +114,9 @@ class Transcript(LineView):
             starts.append(total)
         self._starts = starts
         since = _unchanged(before, self._drawn) if self.size == self._fitted else 0
-        self._fitted = self.size
+        if self.size != self._fitted:
+            self._fitted = self.size
+            self.post_message(self.Fitted())
         self.refit_from(since)
         if follow:
             self.scroll_end(animate=False, immediate=True, force=True)
@@ -128,6 +133,11 @@ class Transcript(LineView):
                 block.release()
                 self._drawn[index] = block.rows(width, glyphs, explain)
                 excess -= before - len(self._drawn[index])
+
+    @property
+    def columns(self) -> int:
+        """Cells that a row of output has."""
+        return max(self.text_width - GUTTER_CELLS, 4)
 
     def row_count(self) -> int:
         """All rows of all cells, an empty one after each; without a cell, how to begin."""

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
 WAYS = (
     ("examples", "examples"), ("lessons", "lessons"), ("palette", "all commands"), ("help", "help")
 )  # fmt: skip
+FIRST = (
+    "Type Python and press Enter. K is the backend (K.dot, K.function ...), np NumPy.",
+    "Type Python and press Enter. K is the backend, np NumPy.",
+    "Type Python. K is the backend, np NumPy.",
+    "Type Python. K is the backend.",
+)
 LESSON = (
     "Results come here. Enter runs the code in the prompt;",
     "Enter on the empty prompt goes on. :help lists commands.",
@@ -36,11 +42,7 @@ def _rows(ways: tuple[str, ...], width: int, lesson: bool) -> tuple[Content, ...
     if lesson:
         lines = [Content.styled(words, MUTED) for words in LESSON]
         return tuple(Content(" ") + row for line in lines for row in wrap(line, max(width - 1, 4)))
-    first = "Type Python and press Enter. K is the backend: K.dot, K.gradients, K.function ..."
-    if len(first) > width - 1:
-        first = "Type Python and press Enter. K is the backend."
-    if len(first) > width - 1:
-        first = "Type Python. K is the backend."
+    first = next((words for words in FIRST if len(words) < width), FIRST[-1])
     parts: list[str | tuple[str, Style]] = []
     room = width - 1
     for key, (ident, words) in zip(ways, WAYS, strict=True):

@@ -1,8 +1,8 @@
 """What runs inside the kernel: loaded as an IPython extension before the first cell.
 
-It names K, shows models as one line and places as 'In [3]', reports KbenchErrors with their
-operands in the user's expression, and opens the inspector to any front end that asks for it by its
-comm target.
+It names K and np, shows models as one line and places as 'In [3]', reports KbenchErrors with their
+operands in the user's expression, has output fit the front end, and opens the inspector to any
+front end that asks for it by its comm target.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 import kbench
 from kbench.engine.core import errors
@@ -19,6 +21,7 @@ from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import protocol, summary
 from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.kernel import cell_names, output_width
 from kbench.workbench.output import kernel_prints
 
 if TYPE_CHECKING:
@@ -114,6 +117,8 @@ def load_ipython_extension(shell: Shell) -> None:
         kernel.comm_manager.register_target(protocol.TARGET, channel.open)
         shell.ask_exit = lambda: _tell_exit(shell)
         kernel_prints.install(shell)
+        output_width.install(shell)
+        cell_names.install(shell)
         if kernel.session is not None:
             _escape_surrogates(kernel.session)
     if kernel is not None and not faulthandler.is_enabled():
@@ -165,8 +170,9 @@ def offer(shell: Shell, name: str, value: object) -> None:
 
 
 def prepare(shell: Shell, publish: Publish) -> None:
-    """What every shell of kbench has: K, hidden from the list of names, places, error reports."""
+    """What every shell of kbench has: K and np, hidden from lists; places, error reports."""
     offer(shell, "K", kbench)
+    offer(shell, "np", np)
     errors.set_place_namer(lambda file, line: place_name(shell, file, line))
     shell.set_custom_exc((errors.KbenchError,), _reporter(publish))
     texts = shell.display_formatter.formatters["text/plain"]

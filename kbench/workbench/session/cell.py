@@ -17,6 +17,8 @@ UNSEEN = "unseen"
 """Of a cell that is not shown and not counted, but run again after a restart and exported."""
 FORGOTTEN = "forgotten"
 """Of a cell that is in no record at all."""
+METADATA_FIELD = "kbench_columns"
+"""Of a request to run a cell: how many columns a front end shows of its output."""
 MAX_TEXT_CHARACTERS = 200_000
 """Printed text of one cell that is kept for a notebook of the session."""
 

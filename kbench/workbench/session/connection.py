@@ -14,6 +14,7 @@ from typing import Protocol
 from kbench.workbench.core_types import JsonObject, Message, Reply
 from kbench.workbench.inspector import protocol
 from kbench.workbench.output.rate_limit import RateLimit
+from kbench.workbench.session.cell import METADATA_FIELD
 from kbench.workbench.session.session_interface import failed_reply, settle
 from kbench.workbench.session.wire import Wire
 
@@ -152,8 +153,11 @@ class KernelClient:
 
     # ------------------------------------------------------------------ saying
 
-    def execute(self, code: str, counted: bool = True) -> str:
-        """Send a cell; the id of the message names it in what the kernel says of it."""
+    def execute(self, code: str, counted: bool = True, columns: int = 0) -> str:
+        """Send a cell; the id of the message names it in what the kernel says of it.
+
+        `columns` tells a kernel of our own how wide output is shown.
+        """
         content = {
             "code": code,
             "silent": False,
@@ -162,7 +166,9 @@ class KernelClient:
             "allow_stdin": True,
             "stop_on_error": False,
         }
-        return self.wire.send("shell", "execute_request", content)
+        told = columns if self._others is None else 0
+        metadata = {METADATA_FIELD: told} if told else None
+        return self.wire.send("shell", "execute_request", content, metadata=metadata)
 
     def ask(self, verb: str, arguments: JsonObject, future: Future[Reply]) -> None:
         """Ask the inspector, on a subshell where the kernel has them."""

@@ -74,6 +74,7 @@ class KernelProcess:
             "--IPCompleter.use_jedi=False",  # up to seconds an answer; the names are at hand
         ]
         environment = {**os.environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+        environment.pop("COLUMNS", None)  # of the terminal; that of the transcript comes with cells
         with open(self.log, "ab") as log:
             self._process = _spawn(command, environment, log)
         self.pid = self._process.pid

@@ -208,7 +208,7 @@ class KernelSession(Session):
         self._emit(events.Busy())
         self._emit(events.CellStarted(cell.ident, cell.code, cell.replay_of))
         try:
-            current.message = client.execute(cell.code, not cell.unseen)
+            current.message = client.execute(cell.code, not cell.unseen, self.columns)
         except UnicodeError as error:  # a lone surrogate: neither Python nor the wire takes it
             self._emit(stream.error(cell.ident, type(error).__name__, str(error), [], {}))
             self._finish("error", None)

@@ -44,6 +44,7 @@ class Session(abc.ABC):
     """
 
     attached = ""  # the name of the kernel when it is not the session's own
+    columns = 0  # that the front end shows of output, told to a kernel of our own with each cell
 
     def __init__(self, journal: Journal | None = None) -> None:
         self.events = Signal("session.events")

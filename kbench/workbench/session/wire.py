@@ -42,10 +42,15 @@ class Wire:
         }
 
     def send(
-        self, channel: str, kind: str, content: JsonObject, subshell: str | None = None
+        self,
+        channel: str,
+        kind: str,
+        content: JsonObject,
+        subshell: str | None = None,
+        metadata: JsonObject | None = None,
     ) -> str:
         """Send a message and return its id; `subshell` names the subshell that answers it."""
-        message = self._session.msg(kind, content)
+        message = self._session.msg(kind, content, metadata=metadata)
         if subshell is not None:
             message["header"]["subshell_id"] = subshell
         self._session.send(self.sockets[channel], message)

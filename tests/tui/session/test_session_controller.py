@@ -54,6 +54,24 @@ def test_a_new_line_is_indented(line: str, indent: str) -> None:
     assert indent_after(line) == indent
 
 
+async def test_the_session_knows_the_width_of_its_transcript() -> None:
+    """From the beginning, after a resize, and when the layout changes."""
+    session = FakeSession()
+    async with bench((120, 40), session) as (app, pilot, _):
+        transcript: Any = app.query_one("#transcript")
+        await settle(pilot)
+        first = session.columns
+        assert first == transcript.columns > 40
+        app._main.choices.side = False
+        app._main.relayout()
+        await settle(pilot)
+        alone = session.columns
+        assert alone == transcript.columns > first
+        await pilot.resize_terminal(80, 24)
+        await settle(pilot)
+        assert first < session.columns == transcript.columns < alone
+
+
 async def test_what_is_typed_before_the_kernel_is_up_runs_in_order() -> None:
     session = FakeSession(auto_start=False)
     async with bench((120, 40), session) as (app, pilot, _):

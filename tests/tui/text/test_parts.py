@@ -20,7 +20,7 @@ from kbench.tui.panes.value.slices import Target, parse, text_of
 from kbench.tui.session import ui_state
 from kbench.tui.text.glyphs import ASCII, UNICODE, histogram, human_bytes, human_seconds
 from kbench.tui.text.table import Column, column_widths
-from kbench.tui.text.text import OutputDecoder, fold, one_line, overwrite, safe, wrap
+from kbench.tui.text.text import OutputDecoder, fold, fold_words, one_line, overwrite, safe, wrap
 from kbench.tui.themes import THEMES
 from kbench.tui.transcript.cells import Block, StreamPart
 
@@ -181,6 +181,9 @@ def test_folding_loses_nothing(text: str, width: int) -> None:
     folded = fold(Content(text), width)
     assert "".join(row.plain for row in folded) == text
     assert all(row.cell_length <= width for row in folded)
+    words = fold_words(Content(text), width)
+    assert "".join(row.plain for row in words).replace(" ", "") == text.replace(" ", "")
+    assert all(row.cell_length <= width for row in words)
     broken = wrap(Content(text), width, " ,(")
     assert "".join(row.plain for row in broken) == text
     assert all(row.cell_length <= width for row in broken)
@@ -202,6 +205,26 @@ def test_a_stream_is_capped_and_says_so() -> None:
     part.append("x\n" * 12_000)
     drawn = part.rows(80)
     assert len(drawn) == 10_001 and "2,000 earlier lines" in drawn[0].plain
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "rows"),
+    [
+        ("0.125 -0.132 0.640 0.104", 16, ["0.125 -0.132", "0.640 0.104"]),
+        ("0.125 0.132 0.640", 11, ["0.125 0.132", "0.640"]),
+        (
+            "    an indented paragraph goes on",
+            20,
+            ["    an indented", "    paragraph goes", "    on"],
+        ),
+        ("Layer   Shape   Params", 16, ["Layer   Shape", "Params"]),
+        ("a verylongwordthatnoblankisnear", 10, ["a verylong", "wordthatno", "blankisnea", "r"]),
+        ("================", 8, ["========", "========"]),
+        ("fits", 8, ["fits"]),
+    ],
+)
+def test_printed_lines_are_cut_at_blanks(text: str, width: int, rows: list[str]) -> None:
+    assert [row.plain for row in fold_words(Content(text), width)] == rows
 
 
 def test_a_folded_cell_is_one_row_of_output() -> None:

@@ -92,6 +92,11 @@ def guest(owner: Owner, tmp_path: Path) -> Iterator[Watched]:
 
 
 NAMES = "sorted(name for name in globals() if not name.startswith('_'))"
+WIDTHS = (
+    "(__import__('numpy').get_printoptions()['linewidth'],"
+    " get_ipython().display_formatter.formatters['text/plain'].max_width,"
+    " 'kbench' in str(get_ipython().compile.get_code_name))"
+)
 SHELL = "(str(get_ipython().custom_exceptions), get_ipython().ask_exit.__func__.__qualname__)"
 
 
@@ -99,6 +104,7 @@ def test_the_kernel_stays_as_it_was(owner: Owner, tmp_path: Path) -> None:
     owner.run("import numpy as np\nmine = np.arange(6.0)")
     before = owner.value(NAMES), owner.value(SHELL)
     watched = attach(owner, tmp_path)
+    watched.session.columns = 40  # told to a kernel of our own alone
     rows = {row["key"]: row for row in watched.session.ask("summary")["data"]["rows"]}
     assert rows["mine"]["shape"] == [6] and rows["mine"]["max"] == 5.0
     cell, _ = watched.run("mine.sum()")
@@ -108,6 +114,7 @@ def test_the_kernel_stays_as_it_was(owner: Owner, tmp_path: Path) -> None:
     watched.session.shutdown()
     assert owner.process.poll() is None
     assert (owner.value(NAMES), owner.value(SHELL)) == before
+    assert owner.value(WIDTHS) == (75, 79, False)
     left = "len(get_ipython()._kbench_guest._comms)"
     watched.until(lambda: owner.value(left) == 0)
 

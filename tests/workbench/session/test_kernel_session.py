@@ -183,13 +183,13 @@ def test_what_a_starting_kernel_loses_is_sent_again(
     """Or, for "nothing", is sent twice: its answer was only late."""
     send, sent = Wire.send, [lost]
 
-    def lose(self: Wire, channel: str, kind: str, *rest: Any) -> str:
+    def lose(self: Wire, channel: str, kind: str, *rest: Any, **more: Any) -> str:
         if kind in sent:
             sent.remove(kind)
             return ""
         if lost == "nothing" and kind in ("create_subshell_request", "comm_open"):
-            send(self, channel, kind, *rest)
-        return send(self, channel, kind, *rest)
+            send(self, channel, kind, *rest, **more)
+        return send(self, channel, kind, *rest, **more)
 
     monkeypatch.setattr(Wire, "send", lose)
     monkeypatch.setattr(connection, "_UNANSWERED_SECONDS", 0.5)
