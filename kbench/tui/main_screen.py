@@ -36,6 +36,7 @@ from kbench.tui.session.nan_controller import NanController
 from kbench.tui.session.resume import ResumeController
 from kbench.tui.session.session_controller import SessionController
 from kbench.tui.session.unsent_input import UnsentInput
+from kbench.tui.signal import PanesMoved
 from kbench.tui.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -53,20 +54,13 @@ class MainScreen(LessonScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.session_controller = SessionController(self)
-        self.panes = Panes(ScreenBench(self))
+        self.session_controller = SessionController(self, self.signal)
+        self.panes = Panes(ScreenBench(self, self.signal))
         self.assist = Assist(self)
-        self.resume_controller = ResumeController(self)
+        self.resume_controller = ResumeController(self, self.signal)
         self.unsent_input = UnsentInput(self)
-        self.nan_controller = NanController(self)
-        self.compare_controller = CompareController(self)
-        self.session_controller.cell_listeners += [
-            self.panes.cell_done,
-            self.resume_controller.cell_done,
-            self.nan_controller.cell_done,
-            self.compare_controller.cell_done,
-            self.lesson_controller.cell_done,
-        ]
+        self.nan_controller = NanController(self, self.signal)
+        self.compare_controller = CompareController(self, self.signal)
 
     def compose(self) -> ComposeResult:
         """What the first frame needs; the other panes follow it."""
@@ -104,7 +98,7 @@ class MainScreen(LessonScreen):
 
     def rearranged(self) -> None:
         """Panes that have come to the screen catch up."""
-        self.panes.shown_changed()
+        self.signal.emit(PanesMoved())
 
     def redrawn(self) -> None:
         """Lines that are cut to their width are written again at the new one."""
@@ -153,7 +147,7 @@ class MainScreen(LessonScreen):
     @on(PaneMessage)
     def _answer(self, event: PaneMessage) -> None:
         """To the controllers of panes."""
-        self.panes.answer(event)
+        self.signal.emit(event)
 
     def on_hint_changed(self, event: HintChanged) -> None:
         """Words below the prompt."""

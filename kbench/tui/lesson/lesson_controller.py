@@ -14,12 +14,14 @@ from textual.content import Content
 from kbench.tui.lesson import lesson_words
 from kbench.tui.lesson.lesson_commands import LessonCommands
 from kbench.tui.session.link import AskFailed
+from kbench.tui.signal import CellEnded, KernelRestarted, Pushed, Signal, UnseenFailed
 from kbench.tui.themes import MUTED
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.lessons import lesson_pages
 from kbench.workbench.lessons.lesson_files import Verdict
 
 if TYPE_CHECKING:
+    from kbench.tui.main_screen import MainScreen
     from kbench.tui.transcript.cells import Block
     from kbench.workbench.session import events
 
@@ -28,6 +30,13 @@ LOST = "the check did not finish; check again once the kernel is back"
 
 class LessonController(LessonCommands):
     """One learner's way through lessons on one screen."""
+
+    def __init__(self, screen: MainScreen, signal: Signal) -> None:
+        super().__init__(screen)
+        signal.subscribe(CellEnded, lambda ended: self._cell_ended(ended.event, ended.block))
+        signal.subscribe(UnseenFailed, lambda failed: self._failed(failed.event))
+        signal.subscribe(KernelRestarted, lambda event: self._restarted(event.replayed))
+        signal.subscribe(Pushed, self._pushed)
 
     async def begin(self, number: int | None) -> None:
         """What the command line asks for: None for no lesson, 0 for the list, else one of them."""
@@ -61,7 +70,7 @@ class LessonController(LessonCommands):
         """There is a session: what was asked for before runs first."""
         self.hidden_cells.link_ready()
 
-    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
+    def _cell_ended(self, event: events.CellDone, block: Block | None) -> None:
         """A cell has ended, seen or not."""
         if not self.open:
             return
@@ -114,7 +123,11 @@ class LessonController(LessonCommands):
         if not self.prompt.text and not self.playing:
             self._give()
 
-    def on_verdict(self, data: JsonObject) -> None:
+    def _pushed(self, event: Pushed) -> None:
+        if event.kind == "lesson":
+            self._judged(event.data)
+
+    def _judged(self, data: JsonObject) -> None:
         """The kernel has judged an answer."""
         if not self.hidden_cells.take(data) or self.coach is None:
             return
@@ -150,14 +163,14 @@ class LessonController(LessonCommands):
             words = f"lesson {self.lesson.number}: later steps need {', '.join(rest)}; made unseen"
             self.screen.session_controller.transcript.note(f"{words}, unless it was there")
 
-    def failed(self, event: events.Error) -> None:
+    def _failed(self, event: events.Error) -> None:
         """An unseen cell has raised."""
         name = self.hidden_cells.name(event.cell)
         if name:
             words = f"{name} could not be run again: {event.name}: {event.value}"
             self.screen.session_controller.transcript.note(words[:300])
 
-    def restarted(self, replayed: bool) -> None:
+    def _restarted(self, replayed: bool) -> None:
         """Another kernel: unless the cells run again, what earlier steps made is made anew."""
         self._cells = {}
         if self.open and not replayed:

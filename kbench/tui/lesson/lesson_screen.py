@@ -8,6 +8,7 @@ from kbench.tui.lesson.lesson_controller import LessonController
 from kbench.tui.pane_screen import PaneScreen
 from kbench.tui.panes.registry import LESSON
 from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.signal import Signal
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
@@ -18,7 +19,8 @@ class LessonScreen(PaneScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.lesson_controller = LessonController(cast("MainScreen", self))
+        self.signal = Signal()
+        self.lesson_controller = LessonController(cast("MainScreen", self), self.signal)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys of lessons are free for others while none is open."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from textual.screen import Screen
 
-from kbench.tui.messages import CopyText, PaneMessage, TitleChanged
+from kbench.tui.messages import CopyText, TitleChanged
 from kbench.tui.panes.bench import Answer, Event, View
 from kbench.tui.session.link import Work
+from kbench.tui.signal import Pushed, Signal
 from kbench.tui.text.text import safe
 from kbench.tui.transcript.transcript import Transcript
 from kbench.workbench.core_types import JsonObject
@@ -21,12 +22,11 @@ if TYPE_CHECKING:
 
 
 class ScreenBench:
-    """Hands on to the screen, the app and the link; keeps who wants to be told what."""
+    """Hands on to the screen, the app, the link and the signal."""
 
-    def __init__(self, screen: MainScreen) -> None:
+    def __init__(self, screen: MainScreen, signal: Signal) -> None:
         self._screen = screen
-        self._handlers: dict[type[PaneMessage], list[Callable[[Any], None]]] = {}
-        self._pushed: dict[str, Callable[[JsonObject], None]] = {}
+        self._signal = signal
 
     @property
     def state(self) -> str:
@@ -102,21 +102,18 @@ class ScreenBench:
         self._screen.session_controller.take_settings(settings)
 
     def on(self, kind: type[Event], handler: Callable[[Event], None]) -> None:
-        """Remember who wants a message."""
-        self._handlers.setdefault(kind, []).append(handler)
+        """Subscribe to a class of events."""
+        self._signal.subscribe(kind, handler)
 
-    def tell(self, event: PaneMessage) -> None:
-        """Call those who want it, in the order in which they have asked."""
-        for handler in self._handlers.get(type(event), ()):
-            handler(event)
+    def tell(self, event: object) -> None:
+        """Tell those who have subscribed."""
+        self._signal.emit(event)
 
     def told(self, kind: str, handler: Callable[[JsonObject], None]) -> None:
-        """Remember who wants what the kernel pushes."""
-        self._pushed[kind] = handler
+        """Subscribe to one kind of what the kernel pushes."""
 
-    def push(self, kind: str, data: JsonObject) -> bool:
-        """Call who wants it, if anybody does."""
-        handler = self._pushed.get(kind)
-        if handler is not None:
-            handler(data)
-        return handler is not None
+        def take(event: Pushed) -> None:
+            if event.kind == kind:
+                handler(event.data)
+
+        self._signal.subscribe(Pushed, take)

@@ -9,20 +9,21 @@ from textual.content import Content
 from kbench.tui.dialogs import overlays
 from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog
 from kbench.tui.session.link import AskFailed
+from kbench.tui.signal import CellEnded, Signal
 from kbench.tui.text.text import safe
 from kbench.tui.transcript.cells import Block
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
-    from kbench.workbench.session import events
 
 
 class CompareController:
     """Asks what to compare, has it compared, and shows the values side by side."""
 
-    def __init__(self, screen: MainScreen) -> None:
+    def __init__(self, screen: MainScreen, signal: Signal) -> None:
         self.screen = screen
         self._awaited: Block | None = None
+        signal.subscribe(CellEnded, self._cell_ended)
 
     def compare(self, expression: str = "") -> None:
         """Ask for the expression and the variants."""
@@ -78,8 +79,9 @@ class CompareController:
         title = "variants: name=value,value ... (engine, or a setting)"
         self.screen.app.push_screen(InputDialog(title, preset, check=check), done)
 
-    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
+    def _cell_ended(self, ended: CellEnded) -> None:
         """The comparison has run: show it."""
+        block = ended.block
         if block is not None and block is self._awaited:
             self._awaited = None
             if block.state == "ok":

@@ -11,6 +11,7 @@ from textual.content import Content
 from kbench.tui.dialogs.dialogs import Pager, key_hints
 from kbench.tui.keys import keys
 from kbench.tui.session.link import AskFailed
+from kbench.tui.signal import CellEnded, Pushed, Signal
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, NotePart, ResultPart, StreamPart
@@ -18,7 +19,6 @@ from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
-    from kbench.workbench.session import events
 
 _BAD = re.compile(r"(?<![\w.])[+-]?(?:nan|NaN|inf|Inf)(?![\w(])")
 _PLACE = re.compile(r"^In \[(\d+)\]")
@@ -68,13 +68,15 @@ class TraceScreen(Pager):
 class NanController:
     """Asks the kernel for traces, and hands the answers to the screen or to the cell."""
 
-    def __init__(self, screen: MainScreen) -> None:
+    def __init__(self, screen: MainScreen, signal: Signal) -> None:
         self.screen = screen
         self._shown: TraceScreen | None = None
         self._job = -1
         self._block: Block | None = None  # the cell below which a quiet answer goes
         self._quiet_job = -1
         self._early: JsonObject | None = None  # an answer that came before its job's number
+        signal.subscribe(CellEnded, self._cell_ended)
+        signal.subscribe(Pushed, self._pushed)
 
     # ------------------------------------------------------------------ asked for by a key
 
@@ -101,7 +103,7 @@ class NanController:
             if data["state"] == "tracing":
                 self._job = int(data["job"])
                 if self._early is not None:
-                    self.on_push(self._early)
+                    self._answered(self._early)
             else:
                 state = str(data["state"])
                 shown.show([_REASONS.get(state, state)], "")
@@ -116,8 +118,12 @@ class NanController:
             except AskFailed:
                 return
 
-    def on_push(self, data: JsonObject) -> None:
+    def _pushed(self, event: Pushed) -> None:
         """The kernel has an answer."""
+        if event.kind == "nan":
+            self._answered(event.data)
+
+    def _answered(self, data: JsonObject) -> None:
         if data.get("quiet"):
             self._on_quiet_push(data)
             return
@@ -151,8 +157,9 @@ class NanController:
 
     # ------------------------------------------------------------------ below a cell
 
-    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
-        """A cell has ended: where it shows NaN or an infinity, have its origin looked for."""
+    def _cell_ended(self, ended: CellEnded) -> None:
+        """Where the cell shows NaN or an infinity, have its origin looked for."""
+        block = ended.block
         if block is None or self._shown is not None:
             return
         if block.state == "ok" and shows_bad(block):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.signal import CellEnded, Signal
 from kbench.tui.text.glyphs import counted
 from kbench.tui.text.text import one_line
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
@@ -16,7 +17,6 @@ from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
 if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
     from kbench.workbench.history.session_archive import EarlierSession
-    from kbench.workbench.session import events
     from kbench.workbench.session.cell import Cell
 
 REMIND_WITHIN_SECONDS = 7 * 86_400.0
@@ -29,8 +29,9 @@ _STATES = {"ok": "ok", "past": "ok", "lost": "lost", "withdrawn": "ok"}
 class ResumeController:
     """What is left to run again, and the questions about it."""
 
-    def __init__(self, screen: MainScreen) -> None:
+    def __init__(self, screen: MainScreen, signal: Signal) -> None:
         self.screen = screen
+        signal.subscribe(CellEnded, self._cell_ended)
         self._left: list[Cell] = []  # of those that are asked about one by one
         self._awaited = ""  # the cell after which the next question comes
 
@@ -170,9 +171,9 @@ class ResumeController:
         ]
         self.screen.app.push_screen(ChoiceDialog(shown, answers), act)
 
-    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
+    def _cell_ended(self, ended: CellEnded) -> None:
         """The cell that was asked about has ended: its result is on the screen, so go on."""
-        if self._awaited and str(event.cell) == self._awaited:
+        if self._awaited and str(ended.event.cell) == self._awaited:
             self._awaited = ""
             if self._left:
                 self.screen.set_timer(NEXT_QUESTION_SECONDS, self._next)

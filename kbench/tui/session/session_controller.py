@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs import overlays
@@ -11,6 +10,17 @@ from kbench.tui.messages import SettingRefused
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session import status
 from kbench.tui.session.status_controller import StatusController
+from kbench.tui.signal import (
+    CellEnded,
+    KernelLost,
+    KernelRestarted,
+    KernelStarted,
+    Pushed,
+    Signal,
+    StateChanged,
+    UnseenFailed,
+    VariablesChanged,
+)
 from kbench.tui.text.glyphs import counted
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
 from kbench.workbench.core_types import JsonObject
@@ -19,15 +29,12 @@ if TYPE_CHECKING:
     from kbench.tui.main_screen import MainScreen
     from kbench.workbench.session import events
 
-CellListener = Callable[["events.CellDone", Block | None], None]
-"""Gets the block of the cell too, None for one that is not in the transcript."""
-
 
 class SessionController(StatusController):
     """Knows what the session is doing; draws nothing itself but tells the widgets."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        super().__init__(screen)
+    def __init__(self, screen: MainScreen, signal: Signal) -> None:
+        super().__init__(screen, signal)
         self.hello: JsonObject = {}
         self.ready_seconds: float | None = None
         self.death: events.Died | None = None
@@ -37,7 +44,6 @@ class SessionController(StatusController):
         self._clearing: set[int] = set()
         self._unseen: set[int] = set()  # cells that the transcript does not show
         self._unseen_runs = False
-        self.cell_listeners: list[CellListener] = []  # told of each cell that has ended
 
     # ------------------------------------------------------------------ cells
 
@@ -127,16 +133,59 @@ class SessionController(StatusController):
     # ------------------------------------------------------------------ events
 
     def take(self, event: events.Event) -> None:
-        """Dispatch on the event's class; an event of a newer session is ignored."""
-        handler: Callable[[events.Event], None] | None
-        handler = getattr(self, f"_on_{type(event).__name__}", None)
-        if handler is not None:
-            handler(event)
+        """What each event changes here; then those are told who have subscribed to it."""
+        from kbench.workbench.session import events
+
+        match event:
+            case events.Stream():
+                self._stream(event)
+            case events.Result():
+                self._result(event)
+            case events.Error():
+                self._error(event)
+            case events.ClearOutput():
+                self._clear_output(event)
+            case events.CellStarted():
+                self._cell_started(event)
+            case events.CellDone():
+                self._cell_done(event)
+            case events.Busy():
+                self._busy()
+            case events.Idle():
+                self._idle()
+            case events.Changed():
+                self._changed(event)
+            case events.Told():
+                self._told(event)
+            case events.InputRequested():
+                overlays.ask_input(self.screen, event.prompt, event.password)
+            case events.Stuck():
+                self._became_stuck()
+            case _:
+                self._kernel_changed(event)
+
+    def _kernel_changed(
+        self,
+        event: events.Started | events.Attached | events.Died | events.Restarted | events.ExitAsked,
+    ) -> None:
+        from kbench.workbench.session import events
+
+        match event:
+            case events.Started():
+                self._started(event)
+            case events.Attached():
+                self._attached(event)
+            case events.Died():
+                self._died(event)
+            case events.Restarted():
+                self._restarted(event)
+            case events.ExitAsked():
+                self.screen.app.exit(0)
 
     def _block(self, cell: int | None) -> Block | None:
         return None if cell is None else self.transcript.find(str(cell))
 
-    def _on_Started(self, event: events.Started) -> None:
+    def _started(self, event: events.Started) -> None:
         self.hello, self.ready_seconds = event.hello, event.seconds
         self.state = "idle"
         self.death = None
@@ -144,11 +193,11 @@ class SessionController(StatusController):
         self._clear_banner()
         if event.problem:
             self.transcript.note(f"! {event.problem}")
-        self.screen.panes.kernel_started()
+        self.signal.emit(KernelStarted())
         self.show_status()
         self.show_hint()
 
-    def _on_CellStarted(self, event: events.CellStarted) -> None:
+    def _cell_started(self, event: events.CellStarted) -> None:
         if event.cell in self._unseen or event.replay_of in self._unseen:
             self._unseen.add(event.cell)
             self._unseen_runs = True
@@ -162,14 +211,14 @@ class SessionController(StatusController):
         self._since = time.monotonic()
         self.transcript.changed(block)
 
-    def _on_Stream(self, event: events.Stream) -> None:
+    def _stream(self, event: events.Stream) -> None:
         block = self._block(event.cell)
         if block is not None:
             self._cleared(block, event.cell)
             block.stream(event.name, event.text)
             self.transcript.refit()
 
-    def _on_ClearOutput(self, event: events.ClearOutput) -> None:
+    def _clear_output(self, event: events.ClearOutput) -> None:
         block = self._block(event.cell)
         if block is not None:
             self._clearing.add(event.cell)
@@ -183,7 +232,7 @@ class SessionController(StatusController):
             block.parts.clear()
             block.touch()
 
-    def _on_Result(self, event: events.Result) -> None:
+    def _result(self, event: events.Result) -> None:
         block = self._block(event.cell)
         if block is not None:
             self._cleared(block, event.cell)
@@ -192,16 +241,16 @@ class SessionController(StatusController):
             block.add(ResultPart(event.text, labelled=event.count is not None))
             self.transcript.refit()
 
-    def _on_Error(self, event: events.Error) -> None:
+    def _error(self, event: events.Error) -> None:
         if event.cell in self._unseen:
-            self.screen.lesson_controller.failed(event)
+            self.signal.emit(UnseenFailed(event))
         block = self._block(event.cell)
         if block is not None:
             traceback, detail = list(event.traceback), event.detail or {}
             block.add(ErrorPart(event.name, event.value, traceback, detail, block.ident))
             self.transcript.refit()
 
-    def _on_CellDone(self, event: events.CellDone) -> None:
+    def _cell_done(self, event: events.CellDone) -> None:
         block = self._block(event.cell)
         self._stuck = self._unseen_runs = False
         self._last_seconds = event.seconds
@@ -214,12 +263,11 @@ class SessionController(StatusController):
             self.transcript.changed(block)
         if self.state != "dead":
             self._clear_banner()
-        for listener in self.cell_listeners:
-            listener(event, block)
+        self.signal.emit(CellEnded(event, block))
         self.show_number()
         self.show_hint()
 
-    def _on_Attached(self, event: events.Attached) -> None:
+    def _attached(self, event: events.Attached) -> None:
         self._ran_before = event.count
         before = f" ({counted(event.count, 'cell')} so far)" if event.count else ""
         words = f"attached to kernel {event.kernel}{before}; it keeps running when you quit"
@@ -229,51 +277,40 @@ class SessionController(StatusController):
             prompt.remember(code)
         self.show_number()
 
-    def _on_Busy(self, event: events.Busy) -> None:
+    def _busy(self) -> None:
         self.state = "busy"
         self.pace = {}
         self._since = time.monotonic()
         self._tick_while_needed()
-        self.screen.panes.state_changed()
+        self.signal.emit(StateChanged())
         self.show_status()
 
-    def _on_Idle(self, event: events.Idle) -> None:
+    def _idle(self) -> None:
         if self.state == "busy":
             self.state = "idle"
             self.screen.background(self._measure, "memory", exclusive=True)
-        self.screen.panes.state_changed()
+        self.signal.emit(StateChanged())
         self.show_status()
 
-    def _on_Told(self, event: events.Told) -> None:
-        if self.screen.panes.pushed(event.kind, event.data):
-            return
+    def _told(self, event: events.Told) -> None:
         if event.kind == "pace":
             self.pace = event.data
-        elif event.kind == "nan":
-            self.screen.nan_controller.on_push(event.data)
-        elif event.kind == "lesson":
-            self.screen.lesson_controller.on_verdict(event.data)
+        self.signal.emit(Pushed(event.kind, event.data))
 
-    def _on_Changed(self, event: events.Changed) -> None:
+    def _changed(self, event: events.Changed) -> None:
         self.take_settings(event.config)
-        self.screen.panes.changed(list(event.names), event.many)
+        self.signal.emit(VariablesChanged(event.names, event.many))
         for name, reason in (event.refused or {}).items():
-            self.screen.panes.answer(SettingRefused(f"{name}: {reason}"))
+            self.signal.emit(SettingRefused(f"{name}: {reason}"))
 
-    def _on_InputRequested(self, event: events.InputRequested) -> None:
-        overlays.ask_input(self.screen, event.prompt, event.password)
-
-    def _on_ExitAsked(self, event: events.ExitAsked) -> None:
-        self.screen.app.exit(0)
-
-    def _on_Stuck(self, event: events.Stuck) -> None:
+    def _became_stuck(self) -> None:
         self._stuck = True
         key = self.screen.bench.key_word("interrupt")
         what = f"{key} again restarts the kernel and loses the variables"
         words = f"still running, not responding to interrupt; {what}"
         self._banner(words, [("restart", "screen.restart")])
 
-    def _on_Died(self, event: events.Died) -> None:
+    def _died(self, event: events.Died) -> None:
         self.state = "dead"
         self.death = event
         self._stuck = False
@@ -282,7 +319,7 @@ class SessionController(StatusController):
         if self.attached:
             words = "the kernel has ended or is being restarted; nothing shown or typed is lost"
             self._banner(f"{words}, and this goes on when it is back", [])
-            self.screen.panes.kernel_lost()
+            self.signal.emit(KernelLost())
             self.show_status()
             return
         where = f" while it ran {block.label.strip(': ')}" if block is not None else ""
@@ -290,10 +327,10 @@ class SessionController(StatusController):
             f"the kernel died ({how}){where}; nothing shown or typed is lost",
             self._choices(restart="restart", diagnostics="log"),
         )
-        self.screen.panes.kernel_lost()
+        self.signal.emit(KernelLost())
         self.show_status()
 
-    def _on_Restarted(self, event: events.Restarted) -> None:
+    def _restarted(self, event: events.Restarted) -> None:
         self.state = "starting"
         self._since = time.monotonic()
         self._clear_banner()
@@ -302,8 +339,8 @@ class SessionController(StatusController):
         self._ran_before = 0
         self._first_block = len(self.transcript.blocks)
         self.transcript.note(f"new kernel{again}")
-        self.screen.panes.kernel_lost()
-        self.screen.lesson_controller.restarted(bool(event.replayed))
+        self.signal.emit(KernelLost())
+        self.signal.emit(KernelRestarted(bool(event.replayed)))
         self._tick_while_needed()
         self.show_status()
 

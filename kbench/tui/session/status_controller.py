@@ -12,6 +12,7 @@ from kbench.tui.layout import LABEL_CELLS
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session import status
 from kbench.tui.session.bars import Banner, HintLine, Line, StatusLine
+from kbench.tui.signal import SettingsChanged, Signal
 from kbench.tui.text.glyphs import counted, human_seconds
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block
@@ -32,8 +33,9 @@ SLOW_TICK_SECONDS = 1.0
 class StatusController:
     """What is known of the session, and the lines that tell it; a subclass keeps it current."""
 
-    def __init__(self, screen: MainScreen) -> None:
+    def __init__(self, screen: MainScreen, signal: Signal) -> None:
         self.screen = screen
+        self.signal = signal
         self.state = "starting"  # starting, idle, busy, dead, failed
         self.settings: JsonObject = {}
         self.memory = 0  # bytes of the kernel process, when last asked
@@ -85,7 +87,7 @@ class StatusController:
         """The kernel's settings, shown at once."""
         if settings:
             self.settings = dict(settings)
-            self.screen.panes.settings_changed(self.settings)
+            self.signal.emit(SettingsChanged(self.settings))
             self.show_status()
 
     def show_hint(self, text: str = "") -> None:
