@@ -25,11 +25,11 @@ from kbench.tui.messages import (
 )
 from kbench.tui.panes.panes import Panes
 from kbench.tui.panes.registry import LESSON, SIDE_PANES, new_view
-from kbench.tui.panes.screen_bench import ScreenBench
 from kbench.tui.panes.variables.view import SNIPPETS
 from kbench.tui.prompt.assist import Assist
 from kbench.tui.prompt.completion import CompletionList
 from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.screen_bench import ScreenBench
 from kbench.tui.session.bars import Banner, HintLine, KeyLine, Line, StatusLine, TabLine
 from kbench.tui.session.compare_controller import CompareController
 from kbench.tui.session.nan_controller import NanController

@@ -11,7 +11,7 @@ from textual.content import Content
 from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.lesson import lesson_typed, lesson_words
-from kbench.tui.lesson.lesson_state import LessonState
+from kbench.tui.lesson.lesson_model import LessonState
 from kbench.tui.panes.registry import LESSON, new_view
 from kbench.tui.prompt.prompt import completeness
 from kbench.tui.themes import MUTED

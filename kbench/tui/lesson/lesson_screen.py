@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from kbench.tui.arrangement import PaneScreen
 from kbench.tui.lesson.lesson_controller import LessonController
-from kbench.tui.pane_screen import PaneScreen
 from kbench.tui.panes.registry import LESSON
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.signal import Signal

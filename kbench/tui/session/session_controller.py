@@ -9,7 +9,7 @@ from kbench.tui.dialogs import overlays
 from kbench.tui.messages import SettingRefused
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session import status
-from kbench.tui.session.status_controller import StatusController
+from kbench.tui.session.status_lines import StatusController
 from kbench.tui.signal import (
     CellEnded,
     KernelLost,
