@@ -58,6 +58,14 @@ class StateChanged:
 
 
 @dataclass(frozen=True, eq=False)
+class CellTyped:
+    """A cell that was typed runs; `now`: by the key that runs it whatever it is."""
+
+    block: Block
+    now: bool
+
+
+@dataclass(frozen=True, eq=False)
 class CellEnded:
     """A cell has ended; `block` is its place in the transcript, None for an unseen one."""
 
@@ -98,3 +106,20 @@ class Pushed:
 @dataclass(frozen=True, eq=False)
 class PanesMoved:
     """Another set of panes is on the screen, or they have other sizes."""
+
+
+@dataclass(frozen=True, eq=False)
+class WidthsChanged:
+    """Widgets have their new sizes: lines that are cut to their width are to be written again."""
+
+
+@dataclass(frozen=True, eq=False)
+class PaneWanted:
+    """A pane is to come to the front, maybe one that is not there yet."""
+
+    pane: str
+
+
+@dataclass(frozen=True, eq=False)
+class QuitWanted:
+    """The workbench is to be left, after a question where something runs."""
