@@ -178,13 +178,13 @@ class WorkbenchApp(App[int]):
         self.folder = folder
         if folder is not None:
             state, problem = ui_state.load(folder)
-            self._main.choices.shares.update(state.shares)
+            self._main.arrangement.choices.shares.update(state.shares)
             self._watches.restore(state.watches)
             if state.theme and not self._wanted_theme:
                 self._take_theme(state.theme)
             self.problems += [problem] * bool(problem)
             self._take_keys()
-            self._main.relayout()
+            self._main.arrangement.relayout()
         for problem in self.problems:
             self.notify(problem, severity="warning", markup=False)
 
@@ -202,7 +202,7 @@ class WorkbenchApp(App[int]):
         problem = "settings are not known yet" if self.folder is None else ""
         problem = problem or keymap.choose(self.keys_file, preset)
         self._take_keys()
-        self._main.relayout()
+        self._main.arrangement.relayout()
         severity: SeverityLevel = "warning" if problem else "information"
         self.notify(problem or f"keys as in {preset}", severity=severity, markup=False)
 
@@ -215,13 +215,18 @@ class WorkbenchApp(App[int]):
         if self.folder is not None:
             unsent_input.keep(self.folder, self._main.unsent_input.text)
             theme = "" if self.theme in (DEFAULT, full_name(self._wanted_theme)) else self.theme
-            shares, watches = self._main.choices.shares, self._watches.expressions
+            shares, watches = self._main.arrangement.choices.shares, self._watches.expressions
             ui_state.save(self.folder, ui_state.UiState(theme, shares, watches))
 
     @property
     def keys_file(self) -> Path:
         """Where the user's keys are."""
         return (self.folder or Path()) / "keys.toml"
+
+    @property
+    def colours(self) -> str:
+        """How many colours the terminal draws, "off" where none are wanted."""
+        return "off" if self.no_color else self.console.color_system or "none"
 
     @property
     def kernel_failed(self) -> bool:

@@ -1,4 +1,8 @@
-"""The workbench's one main screen: which panes there are, and who answers what they ask."""
+"""The workbench's one main screen: what it is made of, and who answers what its widgets ask.
+
+The parts know the screen only as a `ScreenBench`, and hear of one another by the signal alone. What
+Textual calls by name, messages and keys, is handed to the part whose business it is.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,14 @@ from typing import TYPE_CHECKING
 
 from textual import events, on
 from textual.app import ComposeResult
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
+from kbench.tui.arrangement import Arrangement
 from kbench.tui.dialogs import diagnostics, overlays
 from kbench.tui.keys import keys
-from kbench.tui.lesson.lesson_screen import LessonScreen
+from kbench.tui.lesson.lesson_controller import LessonController
 from kbench.tui.messages import (
     CompareWanted,
     CopyText,
@@ -20,22 +28,27 @@ from kbench.tui.messages import (
     LinkReady,
     PaneMessage,
     SessionEvent,
+    ShowPane,
     Submitted,
+    TitleChanged,
     TraceNan,
 )
 from kbench.tui.panes.panes import Panes
 from kbench.tui.panes.registry import LESSON, SIDE_PANES, new_view
-from kbench.tui.panes.screen_bench import ScreenBench
+from kbench.tui.panes.value.controller import ValueController
 from kbench.tui.panes.variables.view import SNIPPETS
 from kbench.tui.prompt.assist import Assist
 from kbench.tui.prompt.completion import CompletionList
 from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.screen_bench import ScreenBench
 from kbench.tui.session.bars import Banner, HintLine, KeyLine, Line, StatusLine, TabLine
 from kbench.tui.session.compare_controller import CompareController
 from kbench.tui.session.nan_controller import NanController
 from kbench.tui.session.resume import ResumeController
 from kbench.tui.session.session_controller import SessionController
+from kbench.tui.session.typed_cells import TypedCells
 from kbench.tui.session.unsent_input import UnsentInput
+from kbench.tui.signal import QuitWanted, Signal
 from kbench.tui.transcript.transcript import Transcript
 
 if TYPE_CHECKING:
@@ -43,9 +56,10 @@ if TYPE_CHECKING:
 
 MOUNTED_AT_ONCE = 4
 """Panes that come between two keys, after the first frame."""
+TYPED_ON = ("transcript", LESSON)  # where no letter is a command
 
 
-class MainScreen(LessonScreen):
+class MainScreen(Screen[None]):
     """Widgets post messages; this screen hands them to controllers, panes and dialogs."""
 
     BINDINGS = keys.bindings("main")
@@ -53,20 +67,19 @@ class MainScreen(LessonScreen):
 
     def __init__(self) -> None:
         super().__init__()
-        self.session_controller = SessionController(self)
-        self.panes = Panes(ScreenBench(self))
-        self.assist = Assist(self)
-        self.resume_controller = ResumeController(self)
-        self.unsent_input = UnsentInput(self)
-        self.nan_controller = NanController(self)
-        self.compare_controller = CompareController(self)
-        self.session_controller.cell_listeners += [
-            self.panes.cell_done,
-            self.resume_controller.cell_done,
-            self.nan_controller.cell_done,
-            self.compare_controller.cell_done,
-            self.lesson_controller.cell_done,
-        ]
+        signal = Signal()
+        self.arrangement = Arrangement(self, signal)
+        self.bench = ScreenBench(self, self.arrangement, signal)
+        self.session_controller = SessionController(self.bench)
+        self.typed_cells = TypedCells(self.session_controller)
+        self.panes = Panes(self.bench)
+        self.assist = Assist(self.bench)
+        self.unsent_input = UnsentInput(self.bench)
+        self.resume_controller = ResumeController(self.bench, self.session_controller)
+        self.nan_controller = NanController(self.bench)
+        self.compare_controller = CompareController(self.bench, self.session_controller)
+        self.lesson_controller = LessonController(self.session_controller, self.typed_cells)
+        signal.subscribe(QuitWanted, lambda _: self.action_quit())
 
     def compose(self) -> ComposeResult:
         """What the first frame needs; the other panes follow it."""
@@ -79,106 +92,72 @@ class MainScreen(LessonScreen):
 
     def on_mount(self) -> None:
         """The first frame goes out before anything else is loaded."""
-        self.relayout()
-        self.session_controller.show_status()
-        self.session_controller.show_hint()
+        self.arrangement.relayout()
+        self.session_controller.lines.show_status()
+        self.session_controller.lines.show_hint()
         self.call_after_refresh(self._complete)
 
     async def _complete(self) -> None:
         """Everything that can wait until a prompt is on the screen."""
-        self.bench.begin()
+        self.bench.app.begin()
         views = [new_view(pane) for pane in SIDE_PANES if pane != LESSON]
         late = [TabLine("tabs"), *views, CompletionList(), Banner("banner")]
         for at in range(0, len(late), MOUNTED_AT_ONCE):
             await self.mount_all(late[at : at + MOUNTED_AT_ONCE])
         self.panes.mounted()
-        self.relayout()
-        prompt = self.query_one(Prompt)
+        self.arrangement.relayout()
+        prompt = self.bench.prompt
         prompt.colour()
         self.app.theme_changed_signal.subscribe(self, lambda _theme: prompt.recolour())
-        await self.lesson_controller.begin(self.bench.lesson)
+        await self.lesson_controller.begin(self.bench.app.lesson)
 
-    def on_descendant_focus(self) -> None:
-        """The line below the prompt tells the keys of the pane that has the focus."""
-        self.session_controller.show_hint()
-
-    def rearranged(self) -> None:
-        """Panes that have come to the screen catch up."""
-        self.panes.shown_changed()
-
-    def redrawn(self) -> None:
-        """Lines that are cut to their width are written again at the new one."""
-        self.session_controller.show_status()
-        self.session_controller.show_hint()
-        self.session_controller.show_number()
-
-    # ------------------------------------------------------------------ what widgets ask for
+    # ------------------------------------------------------------------ the session
 
     def on_submitted(self, event: Submitted) -> None:
         """Run the prompt's text."""
         self.assist.close()
-        if self.lesson_controller.consumes(event.code):
-            return
-        prompt = self.query_one(Prompt)
-        prompt.put("")
-        prompt.remember(event.code)
-        self.lesson_controller.run(event.code, event.now)
-
-    def on_insert_text(self, event: InsertText) -> None:
-        """Text from a pane goes to the prompt."""
-        prompt = self.query_one(Prompt)
-        if event.replace:
-            self.bring(event.text)
-        else:
-            prompt.insert(event.text)
-        self.action_pane("prompt")
-
-    def bring(self, text: str) -> None:
-        """Put other code into the prompt; what stood there is kept among the inputs."""
-        prompt = self.query_one(Prompt)
-        if prompt.keep():
-            key = self.bench.key_word("undo")
-            self.notify(f"{key} brings back what stood in the prompt", timeout=4, markup=False)
-        prompt.put(text)
-
-    def action_snippet(self, index: int) -> None:
-        """A clicked example goes to the prompt."""
-        self.on_insert_text(InsertText(SNIPPETS[index], replace=True))
-
-    def on_copy_text(self, event: CopyText) -> None:
-        """To the clipboard, by OSC 52."""
-        self.app.copy_to_clipboard(event.text)
-        self.notify(f"copied {event.what}", timeout=2, markup=False)
-
-    @on(PaneMessage)
-    def _answer(self, event: PaneMessage) -> None:
-        """To the controllers of panes."""
-        self.panes.answer(event)
-
-    def on_hint_changed(self, event: HintChanged) -> None:
-        """Words below the prompt."""
-        self.session_controller.show_hint(event.text)
+        self.typed_cells.submit(event.code, event.now)
 
     def on_session_event(self, event: SessionEvent) -> None:
         """The kernel reports."""
-        with self.while_it_stands():
+        with self.bench.while_it_stands():
             self.session_controller.take(event.event)
 
     def on_link_ready(self, event: LinkReady) -> None:
         """The session can take cells."""
-        self.query_one(Prompt).take_history(event.older)
-        self.bench.apply_user_files(event.folder)
+        app, resume = self.bench.app, self.resume_controller
+        self.bench.prompt.take_history(event.older)
+        app.apply_user_files(event.folder)
         self.lesson_controller.link_ready()
         self.session_controller.link_ready()
         if event.folder is not None:
-            self.background(
-                self.resume_controller.offer if self.bench.resume else self.resume_controller.remind
-            )
+            self.bench.run(resume.offer if app.resume else resume.remind)
             self.unsent_input.restore(event.folder)
 
     def on_link_failed(self, event: LinkFailed) -> None:
         """There will be no kernel: say why."""
         self.session_controller.link_failed(event.reason)
+
+    # ------------------------------------------------------------------ what widgets ask for
+
+    @on(PaneMessage)
+    @on(HintChanged)
+    def _tell(self, event: PaneMessage | HintChanged) -> None:
+        """To whoever has subscribed."""
+        self.bench.tell(event)
+
+    def on_insert_text(self, event: InsertText) -> None:
+        """Text from a pane goes to the prompt."""
+        if event.replace:
+            self.bench.bring(event.text)
+        else:
+            self.bench.prompt.insert(event.text)
+        self.arrangement.go("prompt")
+
+    def on_copy_text(self, event: CopyText) -> None:
+        """To the clipboard, by OSC 52."""
+        self.app.copy_to_clipboard(event.text)
+        self.bench.notify(f"copied {event.what}", 2)
 
     def on_trace_nan(self, event: TraceNan) -> None:
         """t on a variable, on a cell, in the plan."""
@@ -190,7 +169,7 @@ class MainScreen(LessonScreen):
 
     def on_transcript_explain(self, event: Transcript.Explain) -> None:
         """e on a cell."""
-        overlays.explain(self, event.block)
+        overlays.explain(self.bench, event.block)
 
     def on_transcript_fitted(self) -> None:
         """The kernel has output fit the transcript from the next cell on."""
@@ -207,43 +186,169 @@ class MainScreen(LessonScreen):
         if event.what == "complete":
             self.assist.complete()
         elif event.what == "search":
-            overlays.show_history(self)
+            overlays.show_history(self.bench)
         elif event.what == "signature":
-            self.background(partial(overlays.show_documentation, self), opens=True)
+            work = partial(overlays.show_documentation, self.bench, self.assist)
+            self.bench.run(work, opens=True)
         elif event.what == "leave" and not self.assist.close():
-            self.action_pane("transcript")
+            self.arrangement.go("transcript")
         elif event.what == "quit":
             self.action_quit()
         elif event.what == "go_on":
             self.lesson_controller.go_on()
         else:
-            self.turn(event.what)
+            self._turn(event.what)
+
+    def _turn(self, way: str) -> None:
+        """A page up or down, asked for at the prompt: of the lesson where one is on the screen."""
+        if self.arrangement.shows(LESSON):
+            self.lesson_controller.display.pane.turn(way)
+        elif way == "up":
+            self.bench.prompt.action_cursor_page_up()
+        else:
+            self.bench.prompt.action_cursor_page_down()
 
     def on_prompt_list_key(self, event: Prompt.ListKey) -> None:
         """Keys that go to the list of completions while it is open."""
         self.assist.list_key(event.key)
 
+    # ------------------------------------------------------------------ arrangement
+
     def on_resize(self, event: events.Resize) -> None:
-        """The list of completions goes: it stands where the cursor was at the other size."""
+        """Another layout; the list of completions goes, as it stands where the cursor was."""
+        self.arrangement.relayout()
         self.assist.close()
+
+    def on_prompt_resized(self) -> None:
+        """The prompt grows with its text."""
+        self.arrangement.relayout()
+
+    def on_title_changed(self, event: TitleChanged) -> None:
+        """A pane's words stand in its frame, or beside the tabs."""
+        self.arrangement.title(event)
+
+    def on_show_pane(self, event: ShowPane) -> None:
+        """A widget asks for another pane."""
+        self.arrangement.go(event.pane)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        """Take hold of a border between panes."""
+        self.arrangement.mouse_down(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Drag the border."""
+        self.arrangement.mouse_move(event)
+
+    def on_mouse_up(self) -> None:
+        """Let the border go."""
+        self.arrangement.mouse_up()
+
+    def set_focus(
+        self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
+    ) -> None:
+        """Some pane always has the focus."""
+        super().set_focus(self.arrangement.kept_focus(widget), scroll_visible, from_app_focus)
+
+    def on_descendant_focus(self) -> None:
+        """The line below the prompt tells the keys of the pane that has the focus."""
+        self.session_controller.lines.show_hint()
+
+    def on_key(self, event: events.Key) -> None:
+        """What is typed is input: a letter that the focused pane has no use for is not lost.
+
+        In the transcript and in a lesson it goes to the prompt, elsewhere the way back is told.
+        """
+        written = event.is_printable and not event.key.startswith("alt+")
+        if not written or event.key in self.active_bindings:
+            return
+        event.stop()
+        if self.arrangement.focused_pane() in TYPED_ON:
+            self._to_prompt(events.Key(event.key, event.character))
+        else:
+            key = self.bench.key_word("prompt")
+            self.post_message(HintChanged(f"{key} or Esc goes to the prompt; F1 tells the keys"))
+
+    def on_paste(self, event: events.Paste) -> None:
+        """Pasted text is for the prompt, wherever the focus is."""
+        if not isinstance(self.focused, (Input, TextArea)):
+            event.stop()
+            self._to_prompt(events.Paste(event.text))
+
+    def _to_prompt(self, event: events.Event) -> None:
+        self.arrangement.go("prompt")
+        self.bench.prompt.post_message(event)
 
     # ------------------------------------------------------------------ keys
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys of lessons are free for others while none is open."""
+        if action == "learn":
+            return self.arrangement.choices.lesson
+        return super().check_action(action, parameters)
+
+    def offers(self, action: str) -> bool:
+        """Whether the palette should offer an action now."""
+        lesson = action.startswith("learn(") or action == f"pane('{LESSON}')"
+        return self.arrangement.choices.lesson or not lesson
+
+    def action_pane(self, pane: str) -> None:
+        """Bring a pane to the front and give it the focus."""
+        self.arrangement.go(pane)
+
+    def action_next_pane(self, step: int) -> None:
+        """Round all panes, those behind a tab included."""
+        self.arrangement.next_pane(step)
+
+    def action_side(self) -> None:
+        """Hide or show the panes beside the session."""
+        self.arrangement.turn_side()
+
+    def action_zoom(self) -> None:
+        """Give the focused pane the whole screen, or take it back."""
+        self.arrangement.turn_zoom()
+
+    def action_resize(self, step: int) -> None:
+        """Move the border of the session; remembered per layout."""
+        self.arrangement.move_border(step)
+
+    def action_raise(self, step: int) -> None:
+        """Move the border below or above the focused pane."""
+        self.arrangement.raise_border(step)
+
     def action_interrupt(self) -> None:
         """Copy, interrupt or clear, in this order; never quits."""
-        self.session_controller.interrupt()
+        if self._copy_selected() or self.session_controller.interrupt():
+            return
+        if self.bench.prompt.text:
+            self.assist.close()
+            self.bench.prompt.put("")
+        else:
+            words = f"nothing runs; {self.bench.key_word('quit')} quits"
+            self.session_controller.lines.show_hint(words)
+
+    def _copy_selected(self) -> bool:
+        """Copy what is selected, if anything is."""
+        prompt = self.bench.prompt
+        own = "" if prompt.as_given else prompt.selected_text  # a lesson selects its blank
+        selected = self.get_selected_text() or own
+        if selected:
+            self.app.copy_to_clipboard(selected)
+            self.clear_selection()
+            prompt.move_cursor(prompt.cursor_location)
+            self.bench.notify("copied", 2)
+        return bool(selected)
 
     def action_help(self) -> None:
         """What can be done here."""
-        overlays.show_help(self)
+        overlays.show_help(self.bench)
 
     def action_history(self) -> None:
         """Inputs of all sessions."""
-        overlays.show_history(self)
+        overlays.show_history(self.bench)
 
     def action_diagnostics(self) -> None:
         """Versions, keys, timings."""
-        diagnostics.show(self)
+        diagnostics.show(self.bench, self.panes.controller(ValueController).round_trips)
 
     def action_palette(self) -> None:
         """All commands by name."""
@@ -251,22 +356,26 @@ class MainScreen(LessonScreen):
 
     def action_examples(self) -> None:
         """Inputs to begin with."""
-        overlays.show_examples(self)
+        overlays.show_examples(self.bench)
+
+    def action_snippet(self, index: int) -> None:
+        """A clicked example goes to the prompt."""
+        self.on_insert_text(InsertText(SNIPPETS[index], replace=True))
 
     def action_jump(self) -> None:
         """A letter per pane."""
-        overlays.show_jump(self)
+        overlays.show_jump(self.bench)
 
     def action_explain(self, cell: str = "") -> None:
         """Explain the error of a cell, of the marked one, or the newest."""
-        transcript = self.query_one(Transcript)
+        transcript = self.bench.transcript
         block = transcript.find(cell) if cell else self._marked()
         if block is None or block.error is None:
             block = transcript.newest_error()
         if block is None:
-            self.notify("no error in this session", timeout=2, markup=False)
+            self.bench.notify("no error in this session", 2)
         else:
-            overlays.explain(self, block)
+            overlays.explain(self.bench, block)
 
     def action_trace_newest(self) -> None:
         """What made the NaN or infinity that the marked cell shows, or the newest of all."""
@@ -278,25 +387,40 @@ class MainScreen(LessonScreen):
 
     def _marked(self) -> Block | None:
         """The cell that the mark in the transcript stands at, while the focus is there."""
-        transcript = self.query_one(Transcript)
+        transcript = self.bench.transcript
         return transcript.current if transcript.has_focus else None
 
     def action_compare(self) -> None:
         """Compare what stands in the prompt."""
-        self.compare_controller.compare(self.query_one(Prompt).text)
+        self.compare_controller.compare(self.bench.prompt.text)
+
+    def action_learn(self, what: str) -> None:
+        """A command of the lesson."""
+        self.lesson_controller.commands.command(what)
+
+    def action_lessons(self) -> None:
+        """All lessons, to take one."""
+        self.lesson_controller.commands.choose()
 
     def action_save(self) -> None:
         """Write the session to a file."""
-        overlays.ask_save(self)
+        overlays.ask_save(self.bench)
 
     def action_resume(self) -> None:
         """Bring back the cells of an earlier session."""
-        self.background(self.resume_controller.offer, opens=True)
+        self.bench.run(self.resume_controller.offer, opens=True)
 
     def action_restart(self) -> None:
         """Ask how to restart."""
-        overlays.ask_restart(self)
+        self.session_controller.ask_restart()
 
     def action_quit(self) -> None:
         """Leave, asking first while something runs."""
-        overlays.ask_quit(self)
+        overlays.ask_quit(self.bench, self._under_way)
+
+    def _under_way(self) -> str:
+        """What would be stopped; cells of another client are not."""
+        running = self.session_controller.running()
+        if self.bench.state == "busy" and not (running is not None and running.origin):
+            return "cell"
+        return "file" if self.panes.controller(ValueController).exporter.running else ""

@@ -226,10 +226,10 @@ def test_an_answer_that_nobody_waits_for_is_dropped() -> None:
 async def test_what_comes_late_finds_a_workbench_that_is_left_without_harm() -> None:
     async with bench() as (app, _, _):
         screen: Any = app.screen
-        with pytest.raises(NoMatches), screen.while_it_stands():
+        with pytest.raises(NoMatches), screen.bench.while_it_stands():
             screen.query_one("#nothing")
         app._running = False  # as from the beginning of its end on
-        with screen.while_it_stands():
+        with screen.bench.while_it_stands():
             screen.query_one("#nothing")
         app._running = True
 

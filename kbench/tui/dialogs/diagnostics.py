@@ -13,15 +13,16 @@ from textual.content import Content
 
 from kbench.tui.dialogs.dialogs import Pager, key_hints
 from kbench.tui.keys import keys
-from kbench.tui.panes.value.controller import ValueController
 from kbench.tui.session.bars import Line
 from kbench.tui.session.status import memory_of
 from kbench.tui.text.glyphs import human_bytes, human_seconds
 from kbench.tui.text.text import safe
+from kbench.tui.workbench import workbench
 
 if TYPE_CHECKING:
-    from kbench.tui.app import WorkbenchApp
-    from kbench.tui.main_screen import MainScreen
+    from collections.abc import Sequence
+
+    from kbench.tui.screen_bench import ScreenBench
 
 PACKAGES = ("textual", "rich", "jupyter_client", "ipykernel", "numpy", "scipy", "numba")
 
@@ -40,13 +41,13 @@ class Diagnostics(Pager):
     def on_mount(self) -> None:
         """Keys are told from now on."""
         super().on_mount()
-        bench: WorkbenchApp = self.app  # type: ignore[assignment]
-        bench.key_seen = self.show_key
-        self.show_key(bench.last_keys[-1] if bench.last_keys else "none yet")
+        app = workbench(self)
+        app.key_seen = self.show_key
+        self.show_key(app.last_keys[-1] if app.last_keys else "none yet")
 
     def on_unmount(self) -> None:
         """And no longer."""
-        self.app.key_seen = None  # type: ignore[attr-defined]
+        workbench(self).key_seen = None
 
     def show_key(self, words: str) -> None:
         """The key that was just pressed."""
@@ -64,66 +65,61 @@ def meaning(key: str, changes: dict[str, str]) -> str:
     return ", ".join(found) or "no action of kbench"
 
 
-def show(screen: MainScreen) -> None:
-    """Open the screen."""
-    lines = [Content(safe(line)) for line in facts(screen)]
-    screen.app.push_screen(Diagnostics("Diagnostics", lines))
+def show(bench: ScreenBench, round_trips: Sequence[float]) -> None:
+    """Open the screen; `round_trips` of the value pane are in seconds."""
+    lines = [Content(safe(line)) for line in facts(bench, round_trips)]
+    bench.open(Diagnostics("Diagnostics", lines))
 
 
-def facts(screen: MainScreen) -> list[str]:
+def facts(bench: ScreenBench, round_trips: Sequence[float]) -> list[str]:
     """Versions, terminal, timings, keys, files, problems and the log of a dead kernel."""
-    session_controller, bench = screen.session_controller, screen.bench
+    app, death = bench.app, bench.session.death
     lines = [
         f"kbench {_version('kbench')}  python {platform.python_version()}  {platform.platform()}",
         "  ".join(f"{name} {_version(name)}" for name in PACKAGES),
-        *_terminal(screen),
-        *_kernel(screen),
-        *_files(screen),
-        f"keys as in {bench.keymap.preset}, {len(bench.keymap.changes)} changed",
-        f"last keys: {'; '.join(bench.last_keys) or 'none yet'}",
+        *_terminal(bench),
+        *_kernel(bench, sorted(round_trips)),
+        *_files(bench),
+        f"keys as in {app.keymap.preset}, {len(app.keymap.changes)} changed",
+        f"last keys: {'; '.join(app.last_keys) or 'none yet'}",
     ]
-    lines += [f"! {problem}" for problem in bench.problems] or ["no problems"]
-    if session_controller.death is not None:
-        lines += ["", "log of the kernel that died:", *session_controller.death.log.split("\n")]
+    lines += [f"! {problem}" for problem in app.problems] or ["no problems"]
+    if death is not None:
+        lines += ["", "log of the kernel that died:", *death.log.split("\n")]
     return lines
 
 
-def _terminal(screen: MainScreen) -> list[str]:
+def _terminal(bench: ScreenBench) -> list[str]:
     from kbench.engine.runtime.environment import env
 
-    bench, size = screen.bench, screen.size
-    layout = screen.layout_now.kind if screen.layout_now else "-"
+    app, size, arranged = bench.app, bench.size, bench.arrangement.layout_now
+    layout = arranged.kind if arranged else "-"
     names = ("TERM", "COLORTERM", "TERM_PROGRAM", "TMUX", "STY", "SSH_TTY", "NO_COLOR", "LANG")
     shown = [f"{name}={value}" for name in names if (value := env(name))]
-    kitty = "in use" if bench.kitty_seen else "asked for, no key of it was seen"
-    colours = "off" if bench.no_color else bench.console.color_system or "none"
+    kitty = "in use" if app.kitty_seen else "asked for, no key of it was seen"
+    colours = app.colours
     return [
         "terminal " + ("  ".join(shown) or "says nothing of itself"),
-        f"screen {size.width}x{size.height}, layout {layout}, theme {bench.theme}, "
-        f"colours {colours}, characters {'ASCII' if bench.glyphs.rule == '-' else 'Unicode'}, "
+        f"screen {size.width}x{size.height}, layout {layout}, theme {app.theme}, "
+        f"colours {colours}, characters {'ASCII' if app.glyphs.rule == '-' else 'Unicode'}, "
         f"encoding {getattr(sys.__stdout__, 'encoding', '-')}, "
-        f"motion {'on' if bench.motion else 'off'}",
+        f"motion {'on' if app.motion else 'off'}",
         f"keyboard: Kitty protocol {kitty}",
     ]
 
 
-def _kernel(screen: MainScreen) -> list[str]:
-    session_controller, bench = screen.session_controller, screen.bench
-    ready = session_controller.ready_seconds
-    memory = (
-        f", memory {human_bytes(session_controller.memory)}" if session_controller.memory else ""
-    )
+def _kernel(bench: ScreenBench, trips: Sequence[float]) -> list[str]:
+    known = bench.session
+    ready = known.ready_seconds
+    memory = f", memory {human_bytes(known.memory)}" if known.memory else ""
     lines = [
-        f"kernel {session_controller.state}"
-        + (f", ready after {ready:.2f} s" if ready else "")
-        + memory,
+        f"kernel {known.state}" + (f", ready after {ready:.2f} s" if ready else "") + memory,
         f"this process {os.getpid()}, memory {human_bytes(memory_of(os.getpid()))}"
-        f", first frame after {human_seconds(bench.frame_seconds)}",
+        f", first frame after {human_seconds(bench.app.frame_seconds)}",
     ]
-    if session_controller.hello:
-        shown = {name: value for name, value in session_controller.hello.items() if name != "verbs"}
+    if known.hello:
+        shown = {name: value for name, value in known.hello.items() if name != "verbs"}
         lines.append(f"inspector {shown}")
-    trips = sorted(screen.panes.controller(ValueController).round_trips)
     if trips:
         lines.append(
             f"value round trips: {len(trips)}, median {trips[len(trips) // 2] * 1000:.1f} ms, "
@@ -132,8 +128,7 @@ def _kernel(screen: MainScreen) -> list[str]:
     return lines
 
 
-def _files(screen: MainScreen) -> list[str]:
-    bench = screen.bench
+def _files(bench: ScreenBench) -> list[str]:
     session, history = bench.link.session, bench.link.history
     lines = []
     if session is not None:
@@ -142,7 +137,7 @@ def _files(screen: MainScreen) -> list[str]:
         lines += [f"log file {log}"] * bool(log)
     if history is not None:
         lines.append(f"history {history.problem or history.path}")
-    return [*lines, f"keys file {bench.keys_file}"]
+    return [*lines, f"keys file {bench.app.keys_file}"]
 
 
 def _version(package: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, cast
 
 from textual.app import App, ComposeResult
 from textual.containers import Vertical
@@ -18,9 +17,7 @@ from kbench.tui.prompt.field import Field
 from kbench.tui.session.bars import Line, clickable
 from kbench.tui.text.lines import LineView
 from kbench.tui.text.text import safe, wrap
-
-if TYPE_CHECKING:
-    from kbench.tui.app import WorkbenchApp
+from kbench.tui.workbench import workbench
 
 UNASKED_QUIET_SECONDS = 0.7
 """Seconds without a key after which a letter answers a question that came unasked: longer than a
@@ -29,8 +26,7 @@ pause within typing."""
 
 def key_hints(app: App[int], before: str = "", **words: str) -> Content:
     """What a frame says of its keys: each action's first key, and its word."""
-    bench = cast("WorkbenchApp", app)
-    pieces = [f"{bench.key_word(ident)} {word}" for ident, word in words.items()]
+    pieces = [f"{workbench(app).key_word(ident)} {word}" for ident, word in words.items()]
     return Content("  ".join([before, *pieces] if before else pieces))
 
 

@@ -1,7 +1,8 @@
-"""What opens over the main screen: help, history, dialogs. Each is a function of the screen."""
+"""What opens over the main screen: help, history, dialogs. Each is a function of the bench."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,8 +17,6 @@ from kbench.tui.keys import keys
 from kbench.tui.keys.key import Key
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes.registry import BY_ID, LESSON, PANES
-from kbench.tui.panes.value.controller import ValueController
-from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.text.text import OutputDecoder, safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, coloured
@@ -25,51 +24,52 @@ from kbench.tui.transcript.error_rows import chain_rows, expression_rows
 from kbench.tui.transcript.examples import EXAMPLES
 
 if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
+    from kbench.tui.prompt.assist import Assist
+    from kbench.tui.screen_bench import ScreenBench
 
 
-def show_text(screen: MainScreen, title: str, lines: list[Content]) -> None:
+def show_text(bench: ScreenBench, title: str, lines: list[Content]) -> None:
     """A text to read."""
-    screen.app.push_screen(Pager(title, lines))
+    bench.open(Pager(title, lines))
 
 
-def show_help(screen: MainScreen) -> None:
+def show_help(bench: ScreenBench) -> None:
     """The keys of the focused pane, then those that work everywhere."""
-    pane = screen.focused_pane()
+    pane = bench.arrangement.focused_pane()
     lines = [Content(BY_ID[pane].about), Content("")]
     if pane == LESSON:
         lines += [*lesson_words.commands(), Content("")]
-    for place in (*screen.key_taker(pane).places, "main"):
+    for place in (*bench.arrangement.key_taker(pane).places, "main"):
         if place == "main":
             lines += [Content(""), Content.styled("Everywhere", "bold")]
         for key in keys.of(place):
-            lines.append(_key_line(screen, key))
+            lines.append(_key_line(bench, key))
     lines += [Content(""), Content.styled("Texts, lists and dialogs", "bold")]
     lines += [
-        _key_line(screen, key)
+        _key_line(bench, key)
         for places in keys.DIALOGS
         for place in places
         for key in keys.of(place)
     ]
-    preset = screen.bench.keymap.preset
+    preset = bench.app.keymap.preset
     lines += [
         Content(""),
         Content(f"Keys as in: {preset}. The palette changes this; emacs and vscode are there too."),
-        Content(f'Other keys: id = "key" below [keys] in {screen.bench.keys_file}'),
+        Content(f'Other keys: id = "key" below [keys] in {bench.app.keys_file}'),
     ]
-    show_text(screen, f"Help: {BY_ID[pane].title}", lines)
+    show_text(bench, f"Help: {BY_ID[pane].title}", lines)
 
 
-def _key_line(screen: MainScreen, key: Key) -> Content:
+def _key_line(bench: ScreenBench, key: Key) -> Content:
     """One line of the help: keys, what they do, the id for keys.toml."""
-    shown = screen.bench.key_words(key.id, key.keys)
+    shown = bench.app.key_words(key.id, key.keys)
     start = (f"  {shown:<22} ", "$text-accent")
     return Content.assemble(start, f"{key.words:<50} ", (key.id, MUTED))
 
 
-def show_history(screen: MainScreen) -> None:
+def show_history(bench: ScreenBench) -> None:
     """Search the inputs of all sessions."""
-    prompt, history = screen.query_one(Prompt), screen.bench.link.history
+    prompt, history = bench.prompt, bench.link.history
 
     def search(words: str) -> list[str]:
         if history is not None:
@@ -80,13 +80,13 @@ def show_history(screen: MainScreen) -> None:
 
     def take(code: str | None) -> None:
         if code is not None:
-            screen.bring(code)
-            screen.action_pane("prompt")
+            bench.bring(code)
+            bench.go("prompt")
 
-    screen.app.push_screen(HistoryScreen(search, prompt.text.strip().split("\n")[0]), take)
+    bench.open(HistoryScreen(search, prompt.text.strip().split("\n")[0]), take)
 
 
-def explain(screen: MainScreen, block: Block) -> None:
+def explain(bench: ScreenBench, block: Block) -> None:
     """All of an error: the expression, every operand, the traceback."""
     error = block.error
     if error is None:
@@ -95,11 +95,11 @@ def explain(screen: MainScreen, block: Block) -> None:
     reason = str(detail.get("reason") or error.value)
     lines = [Content.assemble((safe(error.name), "bold $text-error"))]
     lines += [Content(safe(line)) for line in reason.split("\n")]
-    room = min(104, screen.size.width * 9 // 10 - 5)
+    room = min(104, bench.size.width * 9 // 10 - 5)
     if detail.get("source") or detail.get("operands"):
         lines.append(Content(""))
-        lines += chain_rows(detail, room, screen.bench.glyphs, full=True)
-        lines += expression_rows(detail.get("source") or (), detail, room, screen.bench.glyphs)
+        lines += chain_rows(detail, room, bench.app.glyphs, full=True)
+        lines += expression_rows(detail.get("source") or (), detail, room, bench.app.glyphs)
     if detail.get("suggestion"):
         lines.append(Content.styled(f"  try {safe(str(detail['suggestion']))}", "$text-success"))
     lines += [Content(""), Content.styled("Cell", "bold")]
@@ -108,23 +108,23 @@ def explain(screen: MainScreen, block: Block) -> None:
     decoder = OutputDecoder()
     for text in error.traceback:
         lines += [decoder.line(line) for line in text.split("\n")]
-    show_text(screen, f"{error.name} in {block.label.strip(': ')}", lines)
+    show_text(bench, f"{error.name} in {block.label.strip(': ')}", lines)
 
 
-async def show_documentation(screen: MainScreen) -> None:
+async def show_documentation(bench: ScreenBench, assist: Assist) -> None:
     """What the kernel says of the call or name at the cursor."""
-    text = await screen.assist.documentation()
+    text = await assist.documentation()
     if text:
-        show_text(screen, "Documentation", [Content(safe(line)) for line in text.split("\n")])
+        show_text(bench, "Documentation", [Content(safe(line)) for line in text.split("\n")])
     else:
-        screen.notify("nothing is known about what stands at the cursor", timeout=2, markup=False)
+        bench.notify("nothing is known about what stands at the cursor", 2)
 
 
-def ask_restart(screen: MainScreen) -> None:
-    """Restart with or without running the cells again."""
-    if screen.session_controller.attached:
+def ask_restart(bench: ScreenBench, restart: Callable[[bool], None]) -> None:
+    """Restart with or without running the cells again: `restart` gets which."""
+    if bench.link.attached:
         words = "this kernel belongs to another program; restart it there"
-        screen.notify(words, severity="warning", markup=False)
+        bench.notify(words, warning=True)
         return
     answers = [
         ("r", "restart and run the cells of this session again"),
@@ -134,69 +134,59 @@ def ask_restart(screen: MainScreen) -> None:
 
     def act(answer: str | None) -> None:
         if answer in ("r", "e"):
-            screen.session_controller.restart(replay=answer == "r")
+            restart(answer == "r")
 
     question = "Restart the kernel? Its variables are lost; session and history stay."
-    screen.app.push_screen(ChoiceDialog(question, answers), act)
+    bench.open(ChoiceDialog(question, answers), act)
 
 
 QUIT_GRACE_SECONDS = 0.3
 """Seconds in which a cell that shows its result usually ends, so that nobody is asked about it."""
 
 
-def ask_quit(screen: MainScreen) -> None:
-    """Quit, asking first while something is under way that does not end at once."""
-    if not _under_way(screen):
-        screen.app.exit(0)
+def ask_quit(bench: ScreenBench, under_way: Callable[[], str]) -> None:
+    """Quit, asking first while something is `under_way` ("cell", "file"; "" if nothing is)."""
+    if not under_way():
+        bench.exit()
     else:
-        screen.set_timer(QUIT_GRACE_SECONDS, partial(_ask_quit_of_busy, screen))
+        bench.later(QUIT_GRACE_SECONDS, lambda: _ask_quit_of_busy(bench, under_way()))
 
 
-def _under_way(screen: MainScreen) -> str:
-    """What would be stopped; cells of another client are not."""
-    running = screen.session_controller.running()
-    if screen.session_controller.state == "busy" and not (running is not None and running.origin):
-        return "cell"
-    return "file" if screen.panes.controller(ValueController).exporter.running else ""
-
-
-def _ask_quit_of_busy(screen: MainScreen) -> None:
-    what = _under_way(screen)
+def _ask_quit_of_busy(bench: ScreenBench, what: str) -> None:
     if not what:
-        screen.app.exit(0)
+        bench.exit()
         return
-    if screen.app.screen is not screen:  # asked already
+    if not bench.in_front:  # asked already
         return
 
     def act(answer: str | None) -> None:
         if answer == "q":
-            screen.app.exit(0)
+            bench.exit()
 
-    stays = screen.session_controller.attached
-    ends = "quit, it keeps running in the kernel" if stays else "stop it and quit"
+    ends = "quit, it keeps running in the kernel" if bench.link.attached else "stop it and quit"
     question = "A cell is still running."
     if what == "file":
         question, ends = "A file is still being written.", "cancel it and quit"
-    screen.app.push_screen(ChoiceDialog(question, [("q", ends), ("s", "stay")]), act)
+    bench.open(ChoiceDialog(question, [("q", ends), ("s", "stay")]), act)
 
 
-def ask_interrupt_others(screen: MainScreen) -> None:
+def ask_interrupt_others(bench: ScreenBench) -> None:
     """The running cell is another client's."""
-    session: Any = screen.bench.link.session
+    session: Any = bench.link.session
 
     def act(answer: str | None) -> None:
         if answer == "i":
             session.interrupt_others()
 
     answers = [("i", "interrupt it"), ("l", "let it run")]
-    screen.app.push_screen(ChoiceDialog("The running cell is another client's.", answers), act)
+    bench.open(ChoiceDialog("The running cell is another client's.", answers), act)
 
 
-def ask_input(screen: MainScreen, prompt: str, password: bool) -> None:
+def ask_input(bench: ScreenBench, prompt: str, password: bool) -> None:
     """A cell has called input()."""
 
     def act(answer: str | None) -> None:
-        session = screen.bench.link.session
+        session = bench.link.session
         if session is None:
             return
         if answer is None:
@@ -205,12 +195,12 @@ def ask_input(screen: MainScreen, prompt: str, password: bool) -> None:
             session.answer(answer)
 
     title = safe(prompt.replace("\n", " ")).strip() or "input"
-    screen.app.push_screen(InputDialog(title, password=password), act)
+    bench.open(InputDialog(title, password=password), act)
 
 
-def ask_save(screen: MainScreen) -> None:
+def ask_save(bench: ScreenBench) -> None:
     """Write the cells of this session to a script or a notebook."""
-    session = screen.bench.link.session
+    session = bench.link.session
     if session is None:
         return
 
@@ -222,11 +212,11 @@ def ask_save(screen: MainScreen) -> None:
             return form(session.cells.values(), path)
 
         try:
-            written = await screen.bench.link.call(work)
+            written = await bench.link.call(work)
         except (OSError, ValueError) as error:
-            screen.notify(str(error), severity="error", markup=False)
+            bench.notify(str(error), error=True)
         else:
-            screen.notify(f"written: {written}", markup=False)
+            bench.notify(f"written: {written}")
 
     def check(path: str) -> str:
         return "" if path.endswith((".py", ".ipynb")) else "the name must end in .py or .ipynb"
@@ -235,36 +225,36 @@ def ask_save(screen: MainScreen) -> None:
         if not path:
             return
         target = Path(path).expanduser().absolute()
-        go = partial(screen.background, partial(write, target))
+        go = partial(bench.run, partial(write, target))
         if target.exists():
-            screen.app.push_screen(*may_replace(str(target), go))
+            bench.open(*may_replace(str(target), go))
         else:
             go()
 
     title = "write the session to a script (.py) or a notebook (.ipynb)"
-    screen.app.push_screen(InputDialog(title, "session.py", check=check), act)
+    bench.open(InputDialog(title, "session.py", check=check), act)
 
 
-def show_jump(screen: MainScreen) -> None:
+def show_jump(bench: ScreenBench) -> None:
     """One letter per pane, on the pane."""
-    there = [pane for pane in PANES if screen.choices.has(pane.id)]
+    there = [pane for pane in PANES if bench.arrangement.choices.has(pane.id)]
     letters = {pane.letter: (pane.id, pane.title) for pane in there}
-    regions = screen.layout_now.regions if screen.layout_now else {}
+    layout = bench.arrangement.layout_now
 
     def act(pane: str | None) -> None:
         if pane is not None:
-            screen.action_pane(pane)
+            bench.go(pane)
 
-    screen.app.push_screen(JumpScreen(letters, regions), act)
+    bench.open(JumpScreen(letters, layout.regions if layout else {}), act)
 
 
-def show_examples(screen: MainScreen) -> None:
+def show_examples(bench: ScreenBench) -> None:
     """Inputs to begin with; the one that is chosen goes to the prompt."""
 
     def take(at: int | None) -> None:
         if at is not None:
-            screen.bring(EXAMPLES[at][1])
-            screen.action_pane("prompt")
+            bench.bring(EXAMPLES[at][1])
+            bench.go("prompt")
 
     rows = [words for words, _ in EXAMPLES]
-    screen.app.push_screen(ListDialog("Examples, put into the prompt", rows), take)
+    bench.open(ListDialog("Examples, put into the prompt", rows), take)

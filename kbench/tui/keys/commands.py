@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
@@ -18,7 +18,7 @@ from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER
 from kbench.tui.themes import MUTED
 
 if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
+    from kbench.tui.screen_bench import ScreenBench
 
 # Actions that only move a cursor or edit a line: found when searched for, not in the way before.
 MINOR_ACTIONS = (
@@ -44,6 +44,15 @@ class Command:
         return f"{self.where}: {self.words}" if self.where else self.words
 
 
+class CommandScreen(Protocol):
+    """What the palette needs of the screen below it."""
+
+    bench: ScreenBench
+
+    def offers(self, action: str) -> bool:
+        """Whether an action has a use now."""
+
+
 class Palette(ClosesOnce, CommandPalette):  # type: ignore[misc]
     """Textual's, which a double click beside it must not close twice."""
 
@@ -57,30 +66,32 @@ class BenchCommands(Provider):
 
     def commands(self) -> Iterator[Command]:
         """The focused pane's, the workbench's, then what is only found by searching."""
-        screen = cast("MainScreen", self.screen)
-        bench, here = screen.bench, screen.focused_pane()
-        yield from self._of_pane(screen, here, True)
+        screen, app = self.screen, self.app
+        ours = cast(CommandScreen, screen)
+        bench, known = ours.bench, ours.bench.app
+        here = bench.arrangement.focused_pane()
+        yield from self._of_pane(bench, here, True)
         for key in keys.of("main"):
-            if key.id != "palette" and screen.offers(key.action):
-                shown = bench.key_words(key.id, key.keys)
+            if key.id != "palette" and ours.offers(key.action):
+                shown = known.key_words(key.id, key.keys)
                 yield Command("", key.words, shown, key.id, partial(screen.run_action, key.action))
-        yield Command("", "change the theme", "", "theme", bench.action_change_theme)
+        yield Command("", "change the theme", "", "theme", app.action_change_theme)
         for preset in PRESETS:
-            now = " (now)" if preset == bench.keymap.preset else ""
+            now = " (now)" if preset == known.keymap.preset else ""
             words = f"keys as in {preset}{now}"
-            yield Command("", words, "", "preset", partial(bench.choose_preset, preset))
+            yield Command("", words, "", "preset", partial(known.choose_preset, preset))
         for pane in FOCUS_ORDER:
-            if pane != here and screen.choices.has(pane):
-                yield from self._of_pane(screen, pane, False)
-        for theme in sorted(bench.available_themes):
-            run = partial(setattr, bench, "theme", theme)
+            if pane != here and bench.arrangement.choices.has(pane):
+                yield from self._of_pane(bench, pane, False)
+        for theme in sorted(app.available_themes):
+            run = partial(setattr, app, "theme", theme)
             yield Command("", f"theme {theme}", "", "theme", run, False)
 
-    def _of_pane(self, screen: MainScreen, pane: str, first: bool) -> Iterator[Command]:
-        for place in screen.key_taker(pane).places:
+    def _of_pane(self, bench: ScreenBench, pane: str, first: bool) -> Iterator[Command]:
+        for place in bench.arrangement.key_taker(pane).places:
             for key in keys.of(place):
-                shown = screen.bench.key_words(key.id, key.keys)
-                run = partial(_act, screen, pane, key.action)
+                shown = bench.app.key_words(key.id, key.keys)
+                run = partial(_act, bench, pane, key.action)
                 near = first and not key.action.startswith(MINOR_ACTIONS)
                 yield Command(BY_ID[pane].title, key.words, shown, key.id, run, near)
 
@@ -113,13 +124,13 @@ def _line(words: Content, shown: str) -> Content:
     return words + Content.styled(f"   {shown}", MUTED) if shown else words
 
 
-def _act(screen: MainScreen, pane: str, action: str) -> None:
+def _act(bench: ScreenBench, pane: str, action: str) -> None:
     """Run an action of a pane, which is brought to the front first."""
-    screen.action_pane(pane)
+    bench.go(pane)
 
     async def run() -> None:
-        widget = screen.taker(pane)
+        widget = bench.arrangement.taker(pane)
         if widget is not None:
             await widget.run_action(action)
 
-    screen.call_after_refresh(run)
+    bench.after_refresh(run)

@@ -1,7 +1,8 @@
-"""A lesson beside the live panes: what Enter does, and what the kernel answers.
+"""A lesson beside the live panes: what is typed for it, what Enter does, what the kernel answers.
 
 The lesson, its checks and the stored progress are the workbench's and shared with notebooks; the
-kernel judges. Whatever is typed is the learner's: nothing here runs unless it is said so.
+kernel judges. Whatever is typed is the learner's: nothing here runs unless it is said so. What is
+no cell (commands, code that still has a blank) is taken from the chain of `session/typed_cells.py`.
 """
 
 from __future__ import annotations
@@ -11,159 +12,215 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from kbench.tui.lesson import lesson_words
+from kbench.tui.lesson import lesson_typed, lesson_words
 from kbench.tui.lesson.lesson_commands import LessonCommands
+from kbench.tui.lesson.lesson_display import LessonDisplay
+from kbench.tui.lesson.lesson_model import LessonModel
+from kbench.tui.panes.registry import LESSON
+from kbench.tui.session.hidden_cells import HiddenCells
 from kbench.tui.session.link import AskFailed
+from kbench.tui.signal import (
+    CellEnded,
+    CellTyped,
+    KernelRestarted,
+    PaneWanted,
+    QuitWanted,
+    UnseenFailed,
+)
 from kbench.tui.themes import MUTED
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.lessons import lesson_pages
 from kbench.workbench.lessons.lesson_files import Verdict
 
 if TYPE_CHECKING:
-    from kbench.tui.transcript.cells import Block
-    from kbench.workbench.session import events
+    from kbench.tui.session.session_controller import SessionController
+    from kbench.tui.session.typed_cells import TypedCells
 
 LOST = "the check did not finish; check again once the kernel is back"
 
 
-class LessonController(LessonCommands):
-    """One learner's way through lessons on one screen."""
+class LessonController:
+    """Joins the model, the display and the commands to the session."""
+
+    def __init__(self, session: SessionController, typed_cells: TypedCells) -> None:
+        self.bench = session.bench
+        self.model = LessonModel()
+        self.hidden_cells = HiddenCells(session)
+        self.display = LessonDisplay(self.bench, self.model, self.hidden_cells)
+        self.commands = LessonCommands(session, self.model, self.display, self.hidden_cells)
+        typed_cells.intercept(self._intercept)
+        on = self.bench.on
+        on(CellTyped, lambda typed: self.commands.began(typed.block, typed.now))
+        on(CellEnded, self._cell_ended)
+        on(UnseenFailed, self._unseen_failed)
+        on(KernelRestarted, lambda event: self._restarted(event.replayed))
+        on(PaneWanted, self._pane_wanted)
+        self.bench.told("lesson", self._judged)
 
     async def begin(self, number: int | None) -> None:
         """What the command line asks for: None for no lesson, 0 for the list, else one of them."""
         if number:
-            await self._begin(number)
+            await self.commands.begin(number)
         elif number is not None:
-            self.choose()
+            self.commands.choose()
+
+    def _pane_wanted(self, event: PaneWanted) -> None:
+        """Bring all of it to the front; where there is no lesson yet, one is chosen."""
+        if event.pane == LESSON and self.model.open:
+            self.display.unfold()
+        elif event.pane == LESSON:
+            self.commands.choose()
+
+    # ------------------------------------------------------------------ the prompt
 
     def typed(self) -> None:
         """What stands in the prompt is not lost to a command that is typed in its place."""
-        text = self.prompt.text
+        if not self.model.open:
+            return
+        text = self.bench.prompt.text
         command = text.lstrip().startswith((":", "%")) and "\n" not in text
-        if self.open and text.strip() and not command:
-            self._draft = text
-        if self.open and self._prompt_now() != self._shown_prompt:
-            self.refresh_pane()
+        if text.strip() and not command:
+            self.model.draft = text
+        self.display.prompt_changed()
 
     def go_on(self) -> None:
         """Enter on the empty prompt: whatever comes next."""
-        if not self.open or self._busy():
+        if not self.model.open or self.commands.busy:
             return
-        waits = self.page.exercise is not None and self.page.exercise not in self._passed()
-        if waits and self._tried and not self.playing:
-            self._check()
-        elif self.playing or waits or (self.page.code and self.at not in self._ran):
-            self._restore_code()
+        follows = self.model.goes_on()
+        if follows == "check":
+            self.commands.check()
+        elif follows == "give back":
+            self.commands.restore_code()
         else:
-            self._next()
+            self.commands.next()
+
+    def _intercept(self, code: str) -> bool:
+        """Whether what was entered is a command, or code that cannot run yet."""
+        prompt = self.bench.prompt
+        number = lesson_typed.lesson_in(code)
+        if number is not None and (number or self.model.open):
+            prompt.put("")
+            if number == 0:
+                self.commands.leave()
+            else:
+                self.bench.run(partial(self.commands.begin, number))
+            return True
+        typed = prompt.command
+        if not self.model.open:
+            return typed is not None and self._closed(typed.command)
+        magic = lesson_typed.magic_in(code, self.model.page.exercise)
+        if magic is not None:
+            typed = lesson_typed.TypedCommand(magic, "")
+        if typed is not None:
+            prompt.put("")
+            self.commands.command(typed.command, typed.rest)
+            return True
+        return self.commands.refuse_blanks(code)
+
+    def _closed(self, command: str) -> bool:
+        """A command of lessons while none is open; False for what is none."""
+        if command not in lesson_words.COMMANDS:
+            return False
+        self.bench.prompt.put("")
+        if command == "quit":
+            self.bench.tell(QuitWanted())
+        elif command == "help":
+            self.commands.help()
+        else:
+            if command != "lessons":
+                self.bench.notify(f":{command} is for lessons; take one")
+            self.commands.choose()
+        return True
+
+    # ------------------------------------------------------------------ the kernel
 
     def link_ready(self) -> None:
         """There is a session: what was asked for before runs first."""
         self.hidden_cells.link_ready()
 
-    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
+    def _cell_ended(self, ended: CellEnded) -> None:
         """A cell has ended, seen or not."""
-        if not self.open:
+        block, status = ended.block, ended.event.status
+        if not self.model.open:
             return
         if block is None:
-            if self.hidden_cells.ended(event.cell):
-                words = "the check was stopped" if event.status == "interrupted" else LOST
-                self.show_message(lesson_words.verdict(words, False))
-                self.refresh_pane()
+            if self.hidden_cells.ended(ended.event.cell):
+                words = "the check was stopped" if status == "interrupted" else LOST
+                self.display.say(lesson_words.verdict(words, False))
+                self.display.refresh()
             return
-        at, check = self._cells.pop(block, (-1, False))
-        if at < 0:
+        follows = self.model.end(block, status)
+        if follows is None:
             return
-        page = self.pages[at]
-        known_to_fail = page.exercise is None and page.step is not None and page.step.may_fail
-        if event.status == "ok" or (event.status == "error" and known_to_fail):
-            self._ran.add(at)
-        if at == self.at:
-            self._ended_here(event.status, block, check)
-        self.refresh_pane()
-
-    def _ended_here(self, status: str, block: Block, check: bool) -> None:
-        """The code of the page that is shown has run."""
-        if self._skipping is not None and block is self._skipping[0]:
-            name, self._skipping = self._skipping[1], None
-            self.screen.background(partial(self._tell_made, block.code, name))
-        elif self.page.exercise is not None:
-            self._tried = status == "ok"
-            if self._tried and check:
-                self._judge(self.page.exercise)
-            elif status == "error":
-                self._give_back()
-        elif self.page.code and status == "error" and self.at not in self._ran:
-            self._give_back()
+        if follows == "tell made":
+            self.bench.run(partial(self._tell_made, block.code, self.model.entered))
+        elif follows == "judge" and self.model.page.exercise is not None:
+            self.commands.judge(self.model.page.exercise)
+        elif follows == "give back":
+            self.display.give_back()
+        self.display.refresh()
 
     async def _tell_made(self, code: str, exercise: str) -> None:
         """Say what entering an answer has made, and that it counts."""
         names = lesson_pages.made(code)
         rows: list[JsonObject] = []
         try:
-            data = await self.screen.bench.link.ask("summary", names=names, statistics=False)
+            data = await self.bench.ask("summary", names=names, statistics=False)
             rows = data.get("rows") or []
         except AskFailed:
             rows = []  # the names alone are said
         made = lesson_words.created(names, rows)
         words = f"answer entered; {exercise} counts as done"
-        self.show_message([Content(f"{words}. It made {made}" if made else words)])
+        self.display.say([Content(f"{words}. It made {made}" if made else words)])
 
-    def _give_back(self) -> None:
-        """An answer that is not right yet is there to be changed."""
-        if not self.prompt.text and not self.playing:
-            self._give()
-
-    def on_verdict(self, data: JsonObject) -> None:
+    def _judged(self, data: JsonObject) -> None:
         """The kernel has judged an answer."""
-        if not self.hidden_cells.take(data) or self.coach is None:
+        coach = self.model.coach
+        if not self.hidden_cells.take(data) or coach is None:
             return
         if data.get("problem"):
-            self.show_message(lesson_words.verdict(str(data["problem"]), False))
-            self.refresh_pane()
+            self.display.say(lesson_words.verdict(str(data["problem"]), False))
+            self.display.refresh()
             return
         name, passed = str(data["exercise"]), bool(data["passed"])
         verdict = Verdict(passed, str(data["stage"]), str(data["message"]))
-        lines = lesson_words.verdict(self.coach.take(name, verdict).message, passed)
-        here = name == self.page.exercise
-        self._unmet = here and not passed
+        lines = lesson_words.verdict(coach.take(name, verdict).message, passed)
+        here = self.model.judge(name, passed)
         if here and passed:
-            self._ran.add(self.at)
             self._make_rest()
         elif here:
-            self._give_back()
-            seen = self.coach.progress.may_see_solution(self.lesson, name)
+            self.display.give_back()
+            seen = coach.progress.may_see_solution(self.model.lesson, name)
             ways = ":hint helps" + (", :solution shows an answer" if seen else "")
             lines.append(Content.styled(ways, MUTED))
-        if self.coach.progress.note:
-            lines.append(Content.styled(self.coach.progress.note, MUTED))
-        self.show_message(lines)
-        self.refresh_pane()
+        if coach.progress.note:
+            lines.append(Content.styled(coach.progress.note, MUTED))
+        self.display.say(lines)
+        self.display.refresh()
 
     def _make_rest(self) -> None:
         """What the step makes besides the answer, when that was typed alone and it is not there."""
-        answer = self._answers.get(self.at, "")
-        rest = lesson_pages.left_out(self.page.code, answer) if answer else {}
+        rest = self.model.left_out()
         if rest:
             lines = [f"if {name!r} not in globals():\n    {rest[name]}" for name in rest]
             self.hidden_cells.make("\n".join(lines), "")
-            words = f"lesson {self.lesson.number}: later steps need {', '.join(rest)}; made unseen"
-            self.screen.session_controller.transcript.note(f"{words}, unless it was there")
+            number = self.model.lesson.number
+            words = f"lesson {number}: later steps need {', '.join(rest)}; made unseen"
+            self.bench.transcript.note(f"{words}, unless it was there")
 
-    def failed(self, event: events.Error) -> None:
+    def _unseen_failed(self, failed: UnseenFailed) -> None:
         """An unseen cell has raised."""
-        name = self.hidden_cells.name(event.cell)
+        error = failed.event
+        name = self.hidden_cells.name(error.cell)
         if name:
-            words = f"{name} could not be run again: {event.name}: {event.value}"
-            self.screen.session_controller.transcript.note(words[:300])
+            words = f"{name} could not be run again: {error.name}: {error.value}"
+            self.bench.transcript.note(words[:300])
 
-    def restarted(self, replayed: bool) -> None:
+    def _restarted(self, replayed: bool) -> None:
         """Another kernel: unless the cells run again, what earlier steps made is made anew."""
-        self._cells = {}
-        if self.open and not replayed:
-            self._ran = set()
+        if self.model.restart(replayed):
             self.hidden_cells.give_up()
-            self.hidden_cells.prepare(self.lesson.number)
-            self._catch_up(self.at)
-        if self.open:
-            self.refresh_pane()
+            self.hidden_cells.prepare(self.model.lesson.number)
+            self.commands.catch_up(self.model.at)
+        self.display.refresh()

@@ -1,6 +1,6 @@
 """What fills a pane, and all that it sees of the workbench: no screen, and no other controller.
 
-`Panes` makes one controller for each pane that names one, and tells all of them what has happened.
+`Panes` makes one controller for each pane that names one, and subscribes it to what happens.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Protocol, TypeVar
 from textual.screen import Screen
 from textual.widget import Widget
 
-from kbench.tui.messages import PaneMessage
+from kbench.tui import signal
 from kbench.tui.session.link import Work
 from kbench.workbench.core_types import JsonObject
 
 View = TypeVar("View", bound=Widget)
 Answer = TypeVar("Answer")
-Event = TypeVar("Event", bound=PaneMessage)
+Event = TypeVar("Event")
 
 
 class Bench(Protocol):
@@ -72,16 +72,14 @@ class Bench(Protocol):
         """The kernel has told its settings."""
 
     def on(self, kind: type[Event], handler: Callable[[Event], None]) -> None:
-        """Have `handler` called for each message of a class, whichever pane it comes from."""
+        """Have `handler` called for each event of a class: one of `tui/signal.py`, or a message of
+        a pane, whichever it comes from."""
 
-    def tell(self, event: PaneMessage) -> None:
-        """Have all handlers of a message called now."""
+    def tell(self, event: object) -> None:
+        """Have all handlers of an event called now."""
 
     def told(self, kind: str, handler: Callable[[JsonObject], None]) -> None:
         """Have `handler` called with what the kernel pushes of a kind."""
-
-    def push(self, kind: str, data: JsonObject) -> bool:
-        """Call the handler of what the kernel has pushed; False where there is none."""
 
 
 class PaneController:
@@ -89,6 +87,17 @@ class PaneController:
 
     def __init__(self, bench: Bench) -> None:
         self.bench = bench
+
+    def subscribe(self) -> None:
+        """Be told, from now on, of what happens to the kernel, its cells and its variables."""
+        on = self.bench.on
+        on(signal.KernelStarted, lambda _: self.started())
+        on(signal.KernelLost, lambda _: self.forget())
+        on(signal.VariablesChanged, lambda event: self.changed(event.names, event.many))
+        on(signal.CellEnded, lambda _: self.cell_done())
+        on(signal.StateChanged, lambda _: self.state_changed())
+        on(signal.SettingsChanged, lambda event: self.settings_changed(event.settings))
+        on(signal.PanesMoved, lambda _: self.refresh())
 
     def mounted(self) -> None:
         """The widgets of all panes are there, and empty."""

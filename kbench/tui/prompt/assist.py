@@ -6,12 +6,13 @@ import re
 from typing import TYPE_CHECKING
 
 from kbench.tui.lesson.lesson_words import COMMANDS
+from kbench.tui.messages import HintChanged
 from kbench.tui.prompt.completion import CompletionList, Match
 from kbench.tui.prompt.prompt import Prompt
-from kbench.tui.session.link import AskFailed, Latest, Work
+from kbench.tui.session.link import AskFailed, Latest
 
 if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
+    from kbench.tui.screen_bench import ScreenBench
 
 ENGAGED = ("up", "down", "enter")
 TYPING_PAUSE_SECONDS = 0.08
@@ -36,28 +37,24 @@ def inside_call(code: str, position: int) -> bool:
 class Assist:
     """Watches the prompt; asks after a pause, drops answers that come too late."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self.screen = screen
-        self._matches = Latest(self._work)
-        self._help = Latest(self._work)
+    def __init__(self, bench: ScreenBench) -> None:
+        self.bench = bench
+        self._matches = Latest(bench.run)
+        self._help = Latest(bench.run)
         self._typed = 0
         self._popup: CompletionList | None = None  # looked up once: it is asked for at every key
         self._signature = ""
 
-    def _work(self, work: Work) -> None:
-        self.screen.background(work)
-
     @property
     def prompt(self) -> Prompt:
         """The prompt."""
-        return self.screen.query_one(Prompt)
+        return self.bench.prompt
 
     @property
     def popup(self) -> CompletionList | None:
         """The list of completions, None before it is mounted."""
         if self._popup is None:
-            found = self.screen.query(CompletionList)
-            self._popup = found.first() if found else None
+            self._popup = self.bench.view(CompletionList)
         return self._popup
 
     @property
@@ -94,7 +91,7 @@ class Assist:
         number = self._typed
         if self.open and not self._still_fits():
             self.close()
-        self.screen.set_timer(TYPING_PAUSE_SECONDS, lambda: self._rested(number))
+        self.bench.later(TYPING_PAUSE_SECONDS, lambda: self._rested(number))
 
     def _rested(self, number: int) -> None:
         if number != self._typed or not self.prompt.has_focus:
@@ -107,7 +104,7 @@ class Assist:
             self._help.submit(self._fetch_help)
         elif self._signature:
             self._signature = ""
-            self.screen.session_controller.show_hint()
+            self.bench.tell(HintChanged(""))
 
     def _still_fits(self) -> bool:
         options, prompt = self.popup, self.prompt
@@ -149,7 +146,7 @@ class Assist:
     def _commands(self) -> list[str]:
         """What the word behind the colon of a lesson's command could become."""
         text = self.prompt.text[: self.prompt.position]
-        if not self.screen.lesson_controller.open or not text.startswith(":"):
+        if not self.bench.arrangement.choices.lesson or not text.startswith(":"):
             return []
         return [f":{command}" for command in COMMANDS if f":{command}".startswith(text)]
 
@@ -160,7 +157,7 @@ class Assist:
             return
 
         async def fetch() -> None:
-            found = await self.screen.bench.link.complete(text, position)
+            found = await self.bench.link.complete(text, position)
             prompt = self.prompt
             if found is None or (prompt.text, prompt.position) != (text, position):
                 return
@@ -191,7 +188,7 @@ class Assist:
         if explicit and len(prefix := options.common_prefix()) > len(typed):
             prompt.insert_at(*span, prefix)
             options.span = (span[0], span[0] + len(prefix))
-        options.stand(prompt.cursor_screen_offset, self.screen.region)
+        options.stand(prompt.cursor_screen_offset, self.bench.region)
         if not options.display:
             self.close()
         elif explicit:
@@ -220,24 +217,20 @@ class Assist:
         prompt = self.prompt
         text, position = prompt.text, prompt.position
         try:
-            data = await self.screen.bench.link.ask(
-                "help", timeout=1.0, code=text, position=position
-            )
+            data = await self.bench.link.ask("help", timeout=1.0, code=text, position=position)
         except AskFailed:
             return
         words = " ".join(str(data.get("signature") or "").split())
         words = _QUOTED_HINT.sub(r"\1\2", words)
         if self.prompt.text == text and words:
             self._signature = words
-            self.screen.session_controller.show_hint(words)
+            self.bench.tell(HintChanged(words))
 
     async def documentation(self) -> str:
         """All that the kernel says of the call or name at the cursor."""
         prompt = self.prompt
-        session = self.screen.bench.link.session
+        session = self.bench.link.session
         if session is None:
             return ""
-        found = await self.screen.bench.link.call(
-            session.inspect_object, prompt.text, prompt.position
-        )
+        found = await self.bench.link.call(session.inspect_object, prompt.text, prompt.position)
         return str(found)

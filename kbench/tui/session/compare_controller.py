@@ -9,20 +9,23 @@ from textual.content import Content
 from kbench.tui.dialogs import overlays
 from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog
 from kbench.tui.session.link import AskFailed
+from kbench.tui.signal import CellEnded
 from kbench.tui.text.text import safe
 from kbench.tui.transcript.cells import Block
 
 if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
-    from kbench.workbench.session import events
+    from kbench.tui.screen_bench import ScreenBench
+    from kbench.tui.session.session_controller import SessionController
 
 
 class CompareController:
     """Asks what to compare, has it compared, and shows the values side by side."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self.screen = screen
+    def __init__(self, bench: ScreenBench, session: SessionController) -> None:
+        self.bench = bench
+        self._session = session
         self._awaited: Block | None = None
+        bench.on(CellEnded, self._cell_ended)
 
     def compare(self, expression: str = "") -> None:
         """Ask for the expression and the variants."""
@@ -40,9 +43,7 @@ class CompareController:
                 self._choose(expression.strip())
                 return
             expression = "" if "\n" in expression else expression
-        self.screen.app.push_screen(
-            InputDialog("compare an expression", expression, check=check), done
-        )
+        self.bench.open(InputDialog("compare an expression", expression, check=check), done)
 
     def _choose(self, expression: str) -> None:
         from kbench.workbench.analysis.compare import VARIANTS
@@ -55,9 +56,7 @@ class CompareController:
             if preset:
                 self._adjust(expression, preset)
 
-        self.screen.app.push_screen(
-            ChoiceDialog(f"Compare {first[:60]} under different ...", answers), act
-        )
+        self.bench.open(ChoiceDialog(f"Compare {first[:60]} under different ...", answers), act)
 
     def _adjust(self, expression: str, preset: str) -> None:
         from kbench.workbench.analysis import compare as comparison
@@ -71,26 +70,25 @@ class CompareController:
 
         def done(text: str | None) -> None:
             if text is not None:
-                self._awaited = self.screen.session_controller.run(
-                    comparison.code(expression, text)
-                )
+                self._awaited = self._session.run(comparison.code(expression, text))
 
         title = "variants: name=value,value ... (engine, or a setting)"
-        self.screen.app.push_screen(InputDialog(title, preset, check=check), done)
+        self.bench.open(InputDialog(title, preset, check=check), done)
 
-    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
+    def _cell_ended(self, ended: CellEnded) -> None:
         """The comparison has run: show it."""
+        block = ended.block
         if block is not None and block is self._awaited:
             self._awaited = None
             if block.state == "ok":
-                self.screen.background(self._show)
+                self.bench.run(self._show)
 
     async def _show(self) -> None:
-        width = min(104, self.screen.size.width * 9 // 10 - 5)
+        width = min(104, self.bench.size.width * 9 // 10 - 5)
         try:
-            data = await self.screen.bench.link.ask("versus", width=width)
+            data = await self.bench.ask("versus", width=width)
         except AskFailed as error:
-            self.screen.notify(safe(str(error)), severity="warning", markup=False)
+            self.bench.notify(safe(str(error)), warning=True)
             return
         lines = [Content(safe(str(line))) for line in data.get("lines") or []]
-        overlays.show_text(self.screen, "Comparison", lines)
+        overlays.show_text(self.bench, "Comparison", lines)

@@ -9,14 +9,14 @@ from kbench.workbench.lessons import lesson_cells
 from kbench.workbench.session.cell import FORGOTTEN, UNSEEN
 
 if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
+    from kbench.tui.session.session_controller import SessionController
 
 
 class HiddenCells:
     """What earlier steps made is made again; answers are judged. One check at a time."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self.screen = screen
+    def __init__(self, session: SessionController) -> None:
+        self._session = session
         self._early: list[tuple[str, str]] = []  # asked for before there was a session
         self._names: dict[int, str] = {}  # what each cell is, by its number
         self._ticket = 0
@@ -33,7 +33,7 @@ class HiddenCells:
 
     def make(self, code: str, name: str) -> None:
         """Run the code of an earlier step; `name` is what it is called should it fail, or ''."""
-        cell = self.screen.session_controller.run_unseen(code, UNSEEN)
+        cell = self._session.run_unseen(code, UNSEEN)
         if cell is None:
             self._early.append((code, name))
         else:
@@ -49,7 +49,7 @@ class HiddenCells:
         """Have an answer judged, once the cells before it are done; False without a session."""
         self._ticket += 1
         code = lesson_cells.judging_code(lesson, exercise, self._ticket)
-        self._check = self.screen.session_controller.run_unseen(code, FORGOTTEN)
+        self._check = self._session.run_unseen(code, FORGOTTEN)
         return self.checking
 
     def take(self, data: JsonObject) -> bool:

@@ -93,6 +93,11 @@ class Link:
         self._closed = False
         self._lock = threading.Lock()
 
+    @property
+    def attached(self) -> str:
+        """The name of the kernel when it is somebody else's."""
+        return str(getattr(self.session, "attached", ""))
+
     def start(self, opener: Opener | None = None) -> None:
         """Load and start the session in a thread; `LinkReady` or `LinkFailed` follows."""
         self._opener = opener or self._opener

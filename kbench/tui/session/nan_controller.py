@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -11,14 +12,14 @@ from textual.content import Content
 from kbench.tui.dialogs.dialogs import Pager, key_hints
 from kbench.tui.keys import keys
 from kbench.tui.session.link import AskFailed
+from kbench.tui.signal import CellEnded
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, NotePart, ResultPart, StreamPart
 from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
-    from kbench.workbench.session import events
+    from kbench.tui.screen_bench import ScreenBench
 
 _BAD = re.compile(r"(?<![\w.])[+-]?(?:nan|NaN|inf|Inf)(?![\w(])")
 _PLACE = re.compile(r"^In \[(\d+)\]")
@@ -68,13 +69,15 @@ class TraceScreen(Pager):
 class NanController:
     """Asks the kernel for traces, and hands the answers to the screen or to the cell."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self.screen = screen
+    def __init__(self, bench: ScreenBench) -> None:
+        self.bench = bench
         self._shown: TraceScreen | None = None
         self._job = -1
         self._block: Block | None = None  # the cell below which a quiet answer goes
         self._quiet_job = -1
         self._early: JsonObject | None = None  # an answer that came before its job's number
+        bench.on(CellEnded, self._cell_ended)
+        bench.told("nan", self._answered)
 
     # ------------------------------------------------------------------ asked for by a key
 
@@ -88,35 +91,35 @@ class NanController:
         def closed(_: None) -> None:
             if self._shown is shown:
                 self._shown = None
-                self.screen.background(self._stop)
+                self.bench.run(self._stop)
 
-        self.screen.app.push_screen(shown, closed)
+        self.bench.open(shown, closed)
 
         async def ask() -> None:
             try:
-                data = await self.screen.bench.link.ask("nan", **asked)
+                data = await self.bench.ask("nan", **asked)
             except AskFailed as error:
                 shown.show([f"not traced: {error}"], "")
                 return
             if data["state"] == "tracing":
                 self._job = int(data["job"])
                 if self._early is not None:
-                    self.on_push(self._early)
+                    self._answered(self._early)
             else:
                 state = str(data["state"])
                 shown.show([_REASONS.get(state, state)], "")
 
-        self.screen.background(ask)
+        self.bench.run(ask)
 
     async def _stop(self) -> None:
         if self._job >= 0:
             self._job = -1
             try:
-                await self.screen.bench.link.ask("nan", stop=True)
+                await self.bench.ask("nan", stop=True)
             except AskFailed:
                 return
 
-    def on_push(self, data: JsonObject) -> None:
+    def _answered(self, data: JsonObject) -> None:
         """The kernel has an answer."""
         if data.get("quiet"):
             self._on_quiet_push(data)
@@ -132,38 +135,39 @@ class NanController:
 
     def go_to(self, cell: int) -> None:
         """Make a cell the current one."""
-        transcript = self.screen.session_controller.transcript
+        transcript = self.bench.transcript
         block = transcript.by_count(cell)
         if block is None:
-            self.screen.notify(f"In [{cell}] is not in this session", timeout=2, markup=False)
+            self.bench.notify(f"In [{cell}] is not in this session", 2)
         else:
-            self.screen.action_pane("transcript")
-            self.screen.call_after_refresh(transcript.select, block)
+            self.bench.go("transcript")
+            self.bench.after_refresh(partial(transcript.select, block))
 
     def trace_newest(self) -> None:
         """Trace the newest cell that shows NaN or an infinity."""
-        blocks = reversed(self.screen.session_controller.transcript.blocks)
+        blocks = reversed(self.bench.transcript.blocks)
         block = next((block for block in blocks if not block.past and shows_bad(block)), None)
         if block is None:
-            self.screen.notify("no cell shows NaN or an infinity", timeout=2, markup=False)
+            self.bench.notify("no cell shows NaN or an infinity", 2)
         else:
             self.trace(code=block.code)
 
     # ------------------------------------------------------------------ below a cell
 
-    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
-        """A cell has ended: where it shows NaN or an infinity, have its origin looked for."""
+    def _cell_ended(self, ended: CellEnded) -> None:
+        """Where the cell shows NaN or an infinity, have its origin looked for."""
+        block = ended.block
         if block is None or self._shown is not None:
             return
         if block.state == "ok" and shows_bad(block):
             self._block = block
-            self.screen.background(self._ask_quietly)
+            self.bench.run(self._ask_quietly)
 
     async def _ask_quietly(self) -> None:
         if (block := self._block) is None:
             return
         try:
-            data = await self.screen.bench.link.ask("nan", code=block.code, quiet=True)
+            data = await self.bench.ask("nan", code=block.code, quiet=True)
         except AskFailed:  # the result is there all the same
             return
         if data["state"] == "tracing":
@@ -173,9 +177,9 @@ class NanController:
         block, self._block = self._block, None
         if block is None or data.get("state") != "found":
             return
-        key = self.screen.bench.key_word("trace_newest")
+        key = self.bench.key_word("trace_newest")
         block.add(NotePart(f"! {data.get('verdict', '')}; {key} traces"))
-        self.screen.session_controller.transcript.refit()
+        self.bench.transcript.refit()
 
 
 _REASONS = {

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.dialogs.pick import ListDialog
-from kbench.tui.prompt.prompt import Prompt
+from kbench.tui.signal import CellEnded
 from kbench.tui.text.glyphs import counted
 from kbench.tui.text.text import one_line
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
 
 if TYPE_CHECKING:
-    from kbench.tui.main_screen import MainScreen
+    from kbench.tui.screen_bench import ScreenBench
+    from kbench.tui.session.session_controller import SessionController
     from kbench.workbench.history.session_archive import EarlierSession
-    from kbench.workbench.session import events
     from kbench.workbench.session.cell import Cell
 
 REMIND_WITHIN_SECONDS = 7 * 86_400.0
@@ -29,8 +29,10 @@ _STATES = {"ok": "ok", "past": "ok", "lost": "lost", "withdrawn": "ok"}
 class ResumeController:
     """What is left to run again, and the questions about it."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self.screen = screen
+    def __init__(self, bench: ScreenBench, session: SessionController) -> None:
+        self.bench = bench
+        self._session = session
+        bench.on(CellEnded, self._cell_ended)
         self._left: list[Cell] = []  # of those that are asked about one by one
         self._awaited = ""  # the cell after which the next question comes
 
@@ -44,21 +46,18 @@ class ResumeController:
             if time.time() - session.ended < REMIND_WITHIN_SECONDS
         ]
         if past:
-            key = self.screen.bench.key_word("resume")
+            key = self.bench.key_word("resume")
             cells = counted(len(past[0].cells), "cell")
-            self.screen.notify(
-                f"the session of {past[0].when} ended unexpectedly; {key} restores its {cells}",
-                timeout=8,
-                markup=False,
-            )
+            words = f"the session of {past[0].when} ended unexpectedly; {key} restores its {cells}"
+            self.bench.notify(words, 8)
 
     async def offer(self) -> None:
         """Let the user choose a session, of those that did not end where there are any."""
         from kbench.workbench.history import session_archive
 
-        past: list[EarlierSession] = await self.screen.bench.link.call(session_archive.resumable)
+        past: list[EarlierSession] = await self.bench.link.call(session_archive.resumable)
         if not past:
-            self.screen.notify("no session is kept; there is nothing to resume", markup=False)
+            self.bench.notify("no session is kept; there is nothing to resume")
         elif len(past) == 1:
             await self.show(past[0])
         else:
@@ -70,7 +69,7 @@ class ResumeController:
 
             return session_archive.unfinished()
 
-        found: list[EarlierSession] = await self.screen.bench.link.call(look)
+        found: list[EarlierSession] = await self.bench.link.call(look)
         return found
 
     def _pick(self, past: list[EarlierSession]) -> None:
@@ -78,14 +77,14 @@ class ResumeController:
 
         def take(at: int | None) -> None:
             if at is not None:
-                self.screen.background(partial(self.show, past[at]))
+                self.bench.run(partial(self.show, past[at]))
 
         def drop(at: int) -> None:
             session_archive.dismiss(past[at])
 
         rows = [session.words for session in past]
         title = "Earlier sessions" if past[0].finished else "Sessions that ended unexpectedly"
-        self.screen.app.push_screen(ListDialog(title, rows, drop), take)
+        self.bench.open(ListDialog(title, rows, drop), take)
 
     # ------------------------------------------------------------------ showing
 
@@ -93,19 +92,19 @@ class ResumeController:
         """Put its cells into the transcript, and ask what shall run again."""
         from kbench.workbench.history import session_archive
 
-        session = self.screen.bench.link.session
+        session = self.bench.link.session
         if session is None:
             return
-        cells: list[Cell] = await self.screen.bench.link.call(session_archive.adopt, session, past)
-        transcript = self.screen.session_controller.transcript
+        cells: list[Cell] = await self.bench.link.call(session_archive.adopt, session, past)
+        transcript = self.bench.transcript
         how = "" if past.finished else ", which ended unexpectedly"
         transcript.note(f"session of {past.when}{how}; nothing was run again")
         for cell in cells:
             transcript.add(block_of(cell))
-        prompt = self.screen.query_one(Prompt)
+        prompt = self.bench.prompt
         if past.draft.strip() and not prompt.text:
             prompt.put(past.draft)
-        self.screen.session_controller.show_number()
+        self._session.lines.show_number()
         left = session_archive.runnable(cells)
         if left:
             self._ask(past, left)
@@ -124,21 +123,21 @@ class ResumeController:
 
         rest = len(cells) - len(whole)
         beside = f", without the {rest} that did not finish" if rest else ""
-        key = self.screen.bench.key_word("cell_edit")
+        key = self.bench.key_word("cell_edit")
         answers = [
             ("a", f"run all again ({counted(len(whole), 'cell')}{beside})"),
             ("o", "one by one"),
             ("n", f"nothing now; {key} on a cell brings it to the prompt"),
         ]
         question = f"The cells of {past.when} are back. Their variables are not."
-        self.screen.app.push_screen(ChoiceDialog(question, answers, unasked=True), act)
+        self.bench.open(ChoiceDialog(question, answers, unasked=True), act)
 
     # ------------------------------------------------------------------ running
 
     def _run(self, cells: list[Cell]) -> Block | None:
         block = None
         for cell in cells:
-            block = self.screen.session_controller.run(cell.code, cell.ident)
+            block = self._session.run(cell.code, cell.ident)
         return block
 
     def _next(self) -> None:
@@ -159,7 +158,7 @@ class ResumeController:
             else:
                 self._left = []
 
-        width = max(min(96, self.screen.size.width * 9 // 10) - 6, 10)
+        width = max(min(96, self.bench.size.width * 9 // 10) - 6, 10)
         lines = [one_line(line, width) for line in cell.code.split("\n")]
         shown = "\n".join([*lines[:5], *(["..."] if len(lines) > 5 else [])])
         answers = [
@@ -168,14 +167,14 @@ class ResumeController:
             ("a", f"run it and the {len(self._left)} behind it"),
             ("q", "stop here"),
         ]
-        self.screen.app.push_screen(ChoiceDialog(shown, answers), act)
+        self.bench.open(ChoiceDialog(shown, answers), act)
 
-    def cell_done(self, event: events.CellDone, block: Block | None) -> None:
+    def _cell_ended(self, ended: CellEnded) -> None:
         """The cell that was asked about has ended: its result is on the screen, so go on."""
-        if self._awaited and str(event.cell) == self._awaited:
+        if self._awaited and str(ended.event.cell) == self._awaited:
             self._awaited = ""
             if self._left:
-                self.screen.set_timer(NEXT_QUESTION_SECONDS, self._next)
+                self.bench.later(NEXT_QUESTION_SECONDS, self._next)
 
 
 def block_of(cell: Cell) -> Block:

@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kbench.engine.runtime import paths
-from kbench.tui.prompt.prompt import Prompt
 
 if TYPE_CHECKING:
     from textual.timer import Timer
 
-    from kbench.tui.main_screen import MainScreen
+    from kbench.tui.screen_bench import ScreenBench
 
 JOURNAL_PAUSE_SECONDS = 1.0
 """Seconds without a key after which the draft goes to the journal."""
@@ -31,40 +30,40 @@ MAX_CHARACTERS = 1_000_000
 class UnsentInput:
     """Follows the prompt of one screen."""
 
-    def __init__(self, screen: MainScreen) -> None:
-        self.screen = screen
+    def __init__(self, bench: ScreenBench) -> None:
+        self.bench = bench
         self.text = ""
         self._written = ""
         self._timer: Timer | None = None
 
     def typed(self) -> None:
         """The prompt has changed; what it holds is written down once the user pauses."""
-        prompt = self.screen.query_one(Prompt)
+        prompt = self.bench.prompt
         self.text = "" if prompt.as_given else prompt.text
         if self._timer is None:
-            self._timer = self.screen.set_timer(JOURNAL_PAUSE_SECONDS, self._pause)
+            self._timer = self.bench.later(JOURNAL_PAUSE_SECONDS, self._pause)
         else:
             self._timer.reset()
 
     def _pause(self) -> None:
         self._timer = None
         if self.text.strip() != self._written.strip():
-            self.screen.background(self._write)
+            self.bench.run(self._write)
 
     async def _write(self) -> None:
-        session = self.screen.bench.link.session
+        session = self.bench.link.session
         if session is not None:
             self._written = self.text
             row = {"event": "Draft", "text": self.text[:MAX_CHARACTERS]}
-            await self.screen.bench.link.call(session.journal.write, row)
+            await self.bench.link.call(session.journal.write, row)
 
     def restore(self, folder: Path) -> None:
         """Give the prompt the text with which an earlier workbench was left."""
-        prompt = self.screen.query_one(Prompt)
+        prompt = self.bench.prompt
         if not prompt.text and (text := take(folder)):
             prompt.put(text)
             words = "what you had typed when you left is in the prompt; ctrl+C clears it"
-            self.screen.notify(words, markup=False)
+            self.bench.notify(words)
 
 
 def keep(folder: Path, text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import TYPE_CHECKING, cast
 
 from textual import events
 from textual.content import Content
@@ -16,10 +15,6 @@ from kbench.tui.text.glyphs import Glyphs
 from kbench.tui.text.lines import LineView
 from kbench.tui.transcript import welcome
 from kbench.tui.transcript.cells import Block, NotePart
-
-if TYPE_CHECKING:
-    from kbench.tui.app import WorkbenchApp
-    from kbench.tui.main_screen import MainScreen
 
 GUTTER_CELLS = 1
 """Cells for the mark of the current cell."""
@@ -47,6 +42,7 @@ class Transcript(LineView):
 
     def __init__(self) -> None:
         super().__init__(id="transcript")
+        self.taught = False  # a lesson is open
         self.blocks: list[Block] = []
         self._by_ident: dict[str, Block] = {}
         self._starts: list[int] = [0]
@@ -144,8 +140,7 @@ class Transcript(LineView):
         return max(self._starts[-1] - 1, 0) if self.blocks else len(self._welcome())
 
     def _welcome(self) -> tuple[Content, ...]:
-        lesson = cast("MainScreen", self.screen).choices.lesson
-        return welcome.rows(cast("WorkbenchApp", self.app), self.text_width, lesson)
+        return welcome.rows(self.key_word, self.text_width, self.taught)
 
     def _locate(self, y: int) -> tuple[int, int]:
         index = min(bisect_right(self._starts, y) - 1, len(self.blocks) - 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from textual.content import Content
 from textual.style import Style
@@ -12,9 +12,6 @@ from kbench.tui.keys import keys
 from kbench.tui.session.bars import clickable
 from kbench.tui.text.text import fold, wrap
 from kbench.tui.themes import MUTED
-
-if TYPE_CHECKING:
-    from kbench.tui.app import WorkbenchApp
 
 WAYS = (
     ("examples", "examples"), ("lessons", "lessons"), ("palette", "all commands"), ("help", "help")
@@ -31,9 +28,9 @@ LESSON = (
 )
 
 
-def rows(bench: WorkbenchApp, width: int, lesson: bool = False) -> tuple[Content, ...]:
+def rows(key_word: Callable[[str], str], width: int, lesson: bool = False) -> tuple[Content, ...]:
     """Lines for the empty transcript; a narrow one gets fewer words."""
-    return _rows(tuple(bench.key_word(ident) for ident, _ in WAYS), width, lesson)
+    return _rows(tuple(key_word(ident) for ident, _ in WAYS), width, lesson)
 
 
 @functools.lru_cache(maxsize=8)

@@ -28,13 +28,13 @@ async def test_the_palette_offers_the_focused_panes_actions_first() -> None:
         assert "Variables: sort by name" in text_of(app)
         await pilot.press(*"sort by name", "down", "enter")
         await settle(pilot)
-        assert "by kind" in text_of(app) and app.screen.focused_pane() == "variables"
+        assert "by kind" in text_of(app) and app.screen.arrangement.focused_pane() == "variables"
         await pilot.press("f2", "ctrl+p")
         await settle(pilot)
         assert "Variables:" not in text_of(app) and "Prompt: " in text_of(app)
         await pilot.press(*"sort by name", "down", "enter")
         await settle(pilot)
-        assert "by size" in text_of(app) and app.screen.focused_pane() == "variables"
+        assert "by size" in text_of(app) and app.screen.arrangement.focused_pane() == "variables"
 
 
 async def test_every_action_is_found_in_the_palette() -> None:
@@ -91,7 +91,7 @@ async def test_jump_letters_stand_on_their_panes(size: tuple[int, int]) -> None:
         assert "t Session" in drawn and "v Variables" in drawn
         await pilot.press("t")
         await settle(pilot)
-        assert app.screen.focused_pane() == "transcript" and len(app.screen_stack) == 1
+        assert app.screen.arrangement.focused_pane() == "transcript" and len(app.screen_stack) == 1
         await pilot.press("ctrl+o", "f9")
         await settle(pilot)
         assert len(app.screen_stack) == 1
@@ -108,7 +108,7 @@ async def test_a_jump_label_is_clicked() -> None:
         await settle(pilot)
         await pilot.click("#jump-plan", offset=(2, 0))
         await settle(pilot)
-        assert app.screen.focused_pane() == "plan"
+        assert app.screen.arrangement.focused_pane() == "plan"
 
 
 async def test_diagnostics_name_what_a_report_needs_and_every_key(tmp_path: Path) -> None:
@@ -193,7 +193,7 @@ async def test_borders_between_the_panes_are_dragged(
 ) -> None:
     async with bench(size, FakeSession(), tmp_path) as (app, pilot, _):
         await settle(pilot)
-        layout = app.screen.layout_now
+        layout = app.screen.arrangement.layout_now
         places = [
             (x, y)
             for x in range(3, size[0], 7)
@@ -206,7 +206,7 @@ async def test_borders_between_the_panes_are_dragged(
         await pilot.hover(offset=to)
         await pilot.mouse_up(offset=to)
         await settle(pilot)
-        assert pane_layout.border_at(app.screen.layout_now, *to) == border
+        assert pane_layout.border_at(app.screen.arrangement.layout_now, *to) == border
         app.save_state()
         assert border in ui_state.load(tmp_path)[0].shares
 

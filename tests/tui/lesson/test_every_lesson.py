@@ -38,8 +38,8 @@ async def answer(app: Any, pilot: Any, controller: LessonController, code: str) 
 async def walk(app: Any, pilot: Any, controller: LessonController, lesson: Lesson) -> None:
     """From the first step to the last: Enter, and an answer where one is wanted."""
     await wait(pilot, lambda: idle(controller), "the kernel is there")
-    for at, page in enumerate(controller.pages):
-        assert controller.at == at
+    for at, page in enumerate(controller.model.pages):
+        assert controller.model.at == at
         if page.exercise:
             await pilot.press("enter")  # the starter
             await wait(pilot, lambda: f"still has a {lesson_files.BLANK}" in said(app), "blanks")
@@ -49,16 +49,18 @@ async def walk(app: Any, pilot: Any, controller: LessonController, lesson: Lesso
             assert foot(app).startswith(f" [x] {page.exercise}: passed")
         elif page.code:
             await pilot.press("enter")
-            await wait(pilot, lambda at=at: at in controller._ran, f"step {at + 1} ran")
-        if at + 1 < len(controller.pages):
+            await wait(pilot, lambda at=at: at in controller.model.ran, f"step {at + 1} ran")
+        if at + 1 < len(controller.model.pages):
             await wait(pilot, lambda: idle(controller), "the step is done")
             await pilot.press("enter")
-            await wait(pilot, lambda at=at: controller.at == at + 1, f"step {at + 2} is shown")
+            await wait(
+                pilot, lambda at=at: controller.model.at == at + 1, f"step {at + 2} is shown"
+            )
 
 
 def failed_cells(app: Any, controller: LessonController) -> list[str]:
     """Cells of the session that raised although their step does not say that it may."""
-    allowed = {page.code for page in controller.pages if page.step and page.step.may_fail}
+    allowed = {page.code for page in controller.model.pages if page.step and page.step.may_fail}
     cells = app.link.session.cells.values()
     return [one.code for one in cells if one.status != "ok" and one.code not in allowed]
 
@@ -103,9 +105,9 @@ async def test_a_check_is_interrupted_and_a_kernel_dies() -> None:
     Progress().record_step(lesson_files.load(1), 7)
     session = KernelSession(Journal(None))
     async with taught(1, (80, 24), session) as (app, pilot, controller):
-        session_controller, prompt = controller.screen.session_controller, app.query_one(Prompt)
+        session_controller, prompt = app._main.session_controller, app.query_one(Prompt)
         await wait(pilot, lambda: idle(controller), "the kernel is there")
-        assert controller.page.exercise == "row-means"
+        assert controller.model.page.exercise == "row-means"
         prompt.put(ENDLESS)
         await pilot.press("alt+enter")
         await wait(pilot, lambda: controller.hidden_cells.checking, "it is checked")
@@ -118,5 +120,7 @@ async def test_a_check_is_interrupted_and_a_kernel_dies() -> None:
         await wait(pilot, lambda: session_controller.state == "dead", "the kernel dies")
         session.restart(replay=False)
         await wait(pilot, lambda: idle(controller) and not session.queued(), "another kernel")
-        await answer(app, pilot, controller, controller.lesson.exercises["row-means"].solution)
+        await answer(
+            app, pilot, controller, controller.model.lesson.exercises["row-means"].solution
+        )
         assert "row-means: passed" in said(app)

@@ -22,7 +22,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_screen(size: tuple[int, int], accept: bool) -> None:
     async with taught(1, size, silent(), clock=lambda: 0.0) as (app, pilot, _):
         compare(f"lesson-{size[0]}x{size[1]}", text_of(app), accept)
-        assert app._main.focused_pane() == "prompt"
+        assert app._main.arrangement.focused_pane() == "prompt"
         await pilot.press("alt+z")
         await settle(pilot)
         compare(f"lesson-folded-{size[0]}x{size[1]}", text_of(app), accept)
@@ -38,34 +38,39 @@ async def test_ascii_screen(accept: bool) -> None:
 
 async def test_the_lesson_comes_and_goes_with_its_pane() -> None:
     async with bench((120, 40), silent()) as (app, pilot, _):
-        assert "lesson" not in app._main.layout_now.regions
+        assert "lesson" not in app._main.arrangement.layout_now.regions
         await pilot.press("alt+8")  # the pane is not there: which lesson?
         await settle(pilot)
         assert "A tour, and the four settings" in text_of(app)
         await pilot.press("enter")
         await settle(pilot)
-        assert app._main.shows("lesson") and app._main.shows("variables")
+        assert app._main.arrangement.shows("lesson") and app._main.arrangement.shows("variables")
         await enter(pilot, ":leave")
-        assert not app._main.shows("lesson") and typed(app) == ""
+        assert not app._main.arrangement.shows("lesson") and typed(app) == ""
         await pilot.press("alt+o", "alt+k")  # keys of lessons do nothing then
         await settle(pilot)
-        assert not app._main.shows("lesson")
+        assert not app._main.arrangement.shows("lesson")
 
 
 async def test_the_lesson_shares_the_drawer_with_the_panes() -> None:
     async with taught(1, (80, 24), silent()) as (app, pilot, _):
         await pilot.press("alt+1")
         await settle(pilot)
-        assert app._main.shows("variables") and not app._main.shows("lesson")
+        assert app._main.arrangement.shows("variables") and not app._main.arrangement.shows(
+            "lesson"
+        )
         await pilot.press("alt+8")
         await settle(pilot)
-        assert app._main.shows("lesson") and app._main.focused_pane() == "lesson"
+        assert (
+            app._main.arrangement.shows("lesson")
+            and app._main.arrangement.focused_pane() == "lesson"
+        )
         await pilot.press("f1")
         await settle(pilot)
         assert "Help: Lesson" in text_of(app) and ":hint" in text_of(app)
         await pilot.press("escape", "alt+1")
         await enter(pilot, ":hint")
-        assert app._main.shows("lesson") and "no exercise on this step" in said(app)
+        assert app._main.arrangement.shows("lesson") and "no exercise on this step" in said(app)
 
 
 @pytest.mark.slow
@@ -74,7 +79,7 @@ async def test_every_pane_is_reached_with_the_lesson_open(size: tuple[int, int])
     async with taught(1, size, silent()) as (app, pilot, _):
         seen = []
         for _step in FOCUS_ORDER:
-            seen.append(app._main.focused_pane())
+            seen.append(app._main.arrangement.focused_pane())
             await pilot.press("f6")
             await settle(pilot)
         assert sorted(seen) == sorted(FOCUS_ORDER)
@@ -142,4 +147,4 @@ async def test_a_broken_lesson_does_not_hide_the_others(
         assert "cannot be read" in text_of(app) and "Variables, placeholders" in text_of(app)
         await pilot.press("up", "enter")
         await settle(pilot)
-        assert not controller.open and "is broken" in told(app)
+        assert not controller.model.open and "is broken" in told(app)

@@ -23,7 +23,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_learner_solves_an_exercise() -> None:
     async with taught() as (app, pilot, controller):
-        lesson = controller.lesson
+        lesson = controller.model.lesson
         assert typed(app).startswith("import numpy")
         await enter(pilot)
         assert "Enter goes on" in foot(app) and typed(app) == ""
@@ -47,10 +47,10 @@ async def test_a_learner_solves_an_exercise() -> None:
         await enter(pilot)
         assert "row-means: passed. 5 left" in said(app)
         assert foot(app).startswith(" [x] row-means: passed")
-        assert controller.at == 3  # passing never goes on by itself
+        assert controller.model.at == 3  # passing never goes on by itself
         assert Progress().passed(lesson) == {"row-means"}
         await enter(pilot)
-        assert controller.at == 4 and Progress().step(lesson) == controller.page.first
+        assert controller.model.at == 4 and Progress().step(lesson) == controller.model.page.first
 
 
 async def test_the_check_leaves_nothing_behind() -> None:
@@ -58,7 +58,7 @@ async def test_the_check_leaves_nothing_behind() -> None:
         for _press in range(6):
             await enter(pilot)
         await enter(pilot, BLANK_CODE.replace("___", "1"))
-        shell: Any = controller.screen.bench.link.session._shell  # type: ignore[union-attr]
+        shell: Any = controller.bench.link.session._shell  # type: ignore[union-attr]
         before = {name: id(value) for name, value in shell.user_ns.items()}
         count, runs = shell.execution_count, len(app.link.session.inspector.recorder.runs())
         blocks = len(app._main.session_controller.transcript.blocks)
@@ -91,7 +91,7 @@ async def test_hints_solution_and_skip() -> None:
         made = "answer entered; row-means counts as done. It made `means`"
         assert made in said(app) and "(2,)" in said(app)
         assert foot(app).startswith(" [x] row-means")
-        assert "means" in controller.screen.bench.link.session._shell.user_ns  # type: ignore[union-attr]
+        assert "means" in controller.bench.link.session._shell.user_ns  # type: ignore[union-attr]
 
 
 async def test_the_solution_opens_after_two_failed_checks() -> None:
@@ -150,7 +150,7 @@ async def test_a_prediction_is_kept_before_it_is_seen() -> None:
         await go_to(pilot, controller, "guess-dtype")
         assert "Predict" in text_of(app)
         await enter(pilot, 'guess = ("float32", "float64")')
-        assert "float64" in Progress().guess(controller.lesson, "guess-dtype")
+        assert "float64" in Progress().guess(controller.model.lesson, "guess-dtype")
         await pilot.press("alt+o")
         await settle(pilot)
         assert "your guess was" in said(app) and typed(app).startswith("K.dtype(old)")
@@ -165,9 +165,9 @@ async def test_free_play_and_back() -> None:
         await submit(pilot, "mine = 3")
         assert "free play" in foot(app)
         await enter(pilot, ":next")
-        assert controller.page.exercise == "row-means" and typed(app) == BLANK_CODE
+        assert controller.model.page.exercise == "row-means" and typed(app) == BLANK_CODE
         await enter(pilot, ":back")
-        assert controller.at == 2
+        assert controller.model.at == 2
         await enter(pilot, ":nonsense")
         assert "no command :nonsense" in said(app)
 
@@ -178,7 +178,7 @@ async def test_going_on_runs_what_later_steps_need() -> None:
             await pilot.press("alt+o")
             await settle(pilot)
         names = app.link.session._shell.user_ns  # type: ignore[union-attr]
-        assert controller.page.exercise == "row-means" and "y" in names
+        assert controller.model.page.exercise == "row-means" and "y" in names
         await pilot.press("alt+o")
         await settle(pilot)
         assert "row-means is not done" in said(app)
@@ -190,7 +190,7 @@ async def test_a_lesson_goes_on_where_it_was_left(tmp_path: Path) -> None:
     progress.record_pass(lesson, "row-means")
     progress.record_step(lesson, 9)
     async with taught() as (app, _pilot, controller):
-        assert controller.at == 4 and "epsilon, the fuzz factor" in text_of(app)
+        assert controller.model.at == 4 and "epsilon, the fuzz factor" in text_of(app)
         assert "the code of steps 1 to 4 runs unseen" in text_of(app)
         names = app.link.session._shell.user_ns  # type: ignore[union-attr]
         assert "means" in names and "measure" not in names
@@ -207,7 +207,7 @@ async def test_reset_forgets_and_begins_anew() -> None:
         await enter(pilot, ":reset")
         await pilot.press("b")
         await settle(pilot)
-        assert controller.at == 0 and Progress().passed(lesson) == set()
+        assert controller.model.at == 0 and Progress().passed(lesson) == set()
         assert "0 of 6 done" in text_of(app)
 
 
@@ -218,7 +218,7 @@ async def test_steps_are_listed_and_gone_to() -> None:
         assert "[ ] Exercise: row means   row-means" in shown
         await pilot.press("down", "down", "down", "enter")
         await settle(pilot)
-        assert controller.page.exercise == "row-means"
+        assert controller.model.page.exercise == "row-means"
         assert "y" in app.link.session._shell.user_ns  # type: ignore[union-attr]
 
 
@@ -231,7 +231,7 @@ async def test_the_end_leads_to_the_next_lesson() -> None:
         assert "This is the end of lesson 1. Exercises left: row-means" in text_of(app)
         await pilot.press("n")
         await settle(pilot)
-        assert controller.lesson.number == 2 and controller.at == 0
+        assert controller.model.lesson.number == 2 and controller.model.at == 0
 
 
 async def test_a_lesson_that_changed_says_so() -> None:
@@ -240,7 +240,7 @@ async def test_a_lesson_that_changed_says_so() -> None:
     old = Lesson(**{**vars(lesson), "digest": "0" * 12})
     progress.record_step(old, 5)
     async with taught(1, (80, 24), silent()) as (app, _pilot, controller):
-        assert controller.at == 0 and "has changed since you took it" in said(app)
+        assert controller.model.at == 0 and "has changed since you took it" in said(app)
 
 
 async def test_actions_of_a_lesson_are_in_the_palette() -> None:
@@ -258,7 +258,7 @@ async def test_the_lesson_is_read_on_from_the_prompt() -> None:
         assert text.scroll_offset.y == 0 and "PgDn more" in foot(app)
         await pilot.press("pagedown")
         await settle(pilot)
-        assert text.scroll_offset.y > 0 and app._main.focused_pane() == "prompt"
+        assert text.scroll_offset.y > 0 and app._main.arrangement.focused_pane() == "prompt"
         assert "more" not in foot(app)  # this was the end
         await pilot.press("pageup")
         await settle(pilot)

@@ -110,7 +110,7 @@ async def test_a_command_typed_over_the_blank_leaves_it() -> None:
         assert app.query_one(Prompt).selected_text == "___"
         await type_text(pilot, ":check\n")
         assert "line 1 still has a ___" in said(app)
-        assert Progress().failures(controller.lesson, "row-means") == 0
+        assert Progress().failures(controller.model.lesson, "row-means") == 0
         await type_text(pilot, "%hint\n")
         assert "hint 2 of 2" in said(app) and typed(app) == BLANK_CODE
 
@@ -121,7 +121,7 @@ async def test_a_command_in_an_unfinished_cell_keeps_it() -> None:
         await type_text(pilot, "f(1,\n:hint\n")
         assert "no exercise on this step" in said(app)
         await enter(pilot, ":next")
-        assert controller.at == 0
+        assert controller.model.at == 0
 
 
 async def test_a_whole_line_over_the_blank_is_the_line() -> None:
@@ -155,7 +155,7 @@ async def test_magics_act_on_the_step_that_is_shown() -> None:
         await enter(pilot, "%skip")
         assert "row-means counts as done" in said(app) and "row-means: passed" in foot(app)
         await enter(pilot, "%lesson 2")
-        assert controller.lesson.number == 2 and controller.at == 0
+        assert controller.model.lesson.number == 2 and controller.model.at == 0
 
 
 async def test_an_unfinished_cell_is_not_checked() -> None:
@@ -165,7 +165,7 @@ async def test_an_unfinished_cell_is_not_checked() -> None:
         await pilot.press("alt+k")
         await settle(pilot)
         assert "not complete yet; nothing was checked" in said(app)
-        assert Progress().failures(controller.lesson, "row-means") == 0
+        assert Progress().failures(controller.model.lesson, "row-means") == 0
 
 
 async def test_the_starter_is_to_be_had_again() -> None:
@@ -183,7 +183,7 @@ async def test_a_begun_answer_is_there_when_its_step_is() -> None:
         app.query_one(Prompt).put(begun)
         await pilot.press("alt+p")
         await settle(pilot)
-        assert controller.at == 2 and typed(app) == "K.eval(y)"
+        assert controller.model.at == 2 and typed(app) == "K.eval(y)"
         await pilot.press("alt+o")
         await settle(pilot)
         assert typed(app) == begun
@@ -201,11 +201,11 @@ async def test_a_longer_answer_is_changed_at_its_end() -> None:
 
 async def test_a_passed_step_is_left_by_enter() -> None:
     async with taught(1, (80, 24), silent()) as (app, pilot, controller):
-        Progress().record_pass(controller.lesson, "row-means")
+        Progress().record_pass(controller.model.lesson, "row-means")
         await go_to(pilot, controller, "row-means")
         assert "___" in typed(app) and "passed. Enter goes on" in foot(app)
         await enter(pilot)
-        assert controller.at == 4
+        assert controller.model.at == 4
 
 
 async def test_the_state_follows_the_prompt() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import kbench.tui.panes
-from kbench.tui.messages import AssignSetting, PaneMessage, SettingRefused, ShowValue
+from kbench.tui import signal
+from kbench.tui.messages import AssignSetting, SettingRefused, ShowValue
 from kbench.tui.panes.bench import Bench, PaneController
 from kbench.tui.panes.gradient.controller import GradientController
 from kbench.tui.panes.panes import Panes
@@ -19,6 +21,7 @@ from kbench.tui.panes.settings.controller import SettingsController
 from kbench.tui.panes.variables.controller import VariablesController
 from kbench.tui.panes.watch.controller import WatchController
 from kbench.tui.session.link import Work
+from kbench.tui.signal import Pushed, Signal
 
 
 class BareBench:
@@ -31,8 +34,7 @@ class BareBench:
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.said: list[tuple[Any, ...]] = []
         self.saved = 0
-        self._handlers: dict[type[PaneMessage], list[Callable[[Any], None]]] = {}
-        self._pushed: dict[str, Callable[[Any], None]] = {}
+        self.signal = Signal()
 
     def run(self, work: Work, opens: bool = False) -> None:
         self.works.append(work)
@@ -78,36 +80,31 @@ class BareBench:
         self.said.append(("settings", settings))
 
     def on(self, kind: type[Any], handler: Callable[[Any], None]) -> None:
-        self._handlers.setdefault(kind, []).append(handler)
+        self.signal.subscribe(kind, handler)
 
-    def tell(self, event: PaneMessage) -> None:
-        for handler in self._handlers.get(type(event), ()):
-            handler(event)
+    def tell(self, event: object) -> None:
+        self.signal.emit(event)
 
     def told(self, kind: str, handler: Callable[[Any], None]) -> None:
-        self._pushed[kind] = handler
-
-    def push(self, kind: str, data: dict[str, Any]) -> bool:
-        handler = self._pushed.get(kind)
-        if handler is not None:
-            handler(data)
-        return handler is not None
+        self.on(Pushed, lambda event: handler(event.data) if event.kind == kind else None)
 
 
 def test_every_controller_works_without_a_widget() -> None:
     bare = BareBench()
     bench: Bench = bare
-    panes = Panes(bench)
-    panes.mounted()
-    panes.kernel_started()
-    panes.changed(["x"], many=True)
-    panes.cell_done(None, None)  # type: ignore[arg-type]
-    panes.state_changed()
-    panes.settings_changed({"floatx": "float32"})
-    panes.shown_changed()
-    panes.kernel_lost()
-    panes.answer(ShowValue("x"))
-    panes.answer(SettingRefused("no"))
+    Panes(bench).mounted()
+    for event in (
+        signal.KernelStarted(),
+        signal.VariablesChanged(["x"], many=True),
+        signal.CellEnded(None, None),  # type: ignore[arg-type]
+        signal.StateChanged(),
+        signal.SettingsChanged({"floatx": "float32"}),
+        signal.PanesMoved(),
+        signal.KernelLost(),
+        ShowValue("x"),
+        SettingRefused("no"),
+    ):
+        bench.tell(event)
     assert bare.works == [] and bare.asked == []
     assert bare.said == [("title", "settings", "Config")]
 
@@ -149,9 +146,19 @@ def test_watches_are_added_kept_and_told_by_the_kernel() -> None:
     watches.add("K.mean(w)")
     assert watches.expressions == ["K.mean(w)"] and bench.saved == 1
     assert bench.said[-1] == ("notify", "K.mean(w) is watched already")
-    assert bench.push("watching", {"expression": "loss", "watched": True})
+    bench.tell(Pushed("pace", {}))
+    bench.tell(Pushed("watching", {"expression": "loss", "watched": True}))
     assert watches.expressions == ["K.mean(w)", "loss"]
-    assert not bench.push("pace", {})
+
+
+def test_the_variables_are_told_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = BareBench()
+    panes = Panes(bare)
+    told: list[type[PaneController]] = []
+    for kind in (VariablesController, PlanController, WatchController):
+        monkeypatch.setattr(panes.controller(kind), "state_changed", partial(told.append, kind))
+    bare.tell(signal.StateChanged())
+    assert len(told) == 3 and told[-1] is VariablesController
 
 
 def test_one_of_each_class_is_found() -> None:
@@ -169,4 +176,4 @@ def test_no_controller_sees_the_screen() -> None:
         for path in room.rglob("*.py")
         if "main_screen" in path.read_text("utf-8")
     }
-    assert seers == {"screen_bench.py"}
+    assert seers == set()

@@ -53,7 +53,7 @@ async def test_g_in_the_variables_derives_a_tensor() -> None:
         await submit(pilot, "train")
         await pilot.press("f3", "G", "g")
         await until(app, pilot, "Grad: d y (sum 24)")
-        assert app.screen.focused_pane() == "gradient"
+        assert app.screen.arrangement.focused_pane() == "gradient"
 
 
 async def test_g_on_what_has_no_gradient_says_so() -> None:
@@ -74,7 +74,7 @@ async def test_enter_opens_the_gradient_in_the_value_grid() -> None:
         table.go(table.keys().index("gradient/w"))
         await pilot.press("enter")
         screen = await until(app, pilot, "d loss / d w")
-        assert app.screen.focused_pane() == "value" and "(3, 2)" in screen
+        assert app.screen.arrangement.focused_pane() == "value" and "(3, 2)" in screen
         await until(app, pilot, "1 3 3")
 
 

@@ -126,7 +126,7 @@ async def test_rows_unfold_and_fold() -> None:
 async def test_enter_on_a_weight_shows_its_values_and_follows_them() -> None:
     async with workbench((120, 40)) as (app, pilot, session):
         await press(pilot, "right", "right", "down", "down", "down", "enter")
-        assert app.screen.focused_pane() == "value"
+        assert app.screen.arrangement.focused_pane() == "value"
         assert "model.layers[1].weights[0] kernel" in text_of(app)
         kernel = session.names["model"].layers[1].get_weights()[0]
         assert f"{kernel[0, 0]:.4g}" in text_of(app)

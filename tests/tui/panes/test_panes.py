@@ -186,9 +186,9 @@ async def test_a_filter_is_left_by_escape_and_by_a_restart(size: tuple[int, int]
         assert "no name contains 'nothing'" in text_of(app) and table.keys() == []
         await pilot.press("escape")
         await settle(pilot)
-        assert table.keys() == ["h", "lr"] and app.screen.focused_pane() == "variables"
+        assert table.keys() == ["h", "lr"] and app.screen.arrangement.focused_pane() == "variables"
         await pilot.press("escape")
-        assert app.screen.focused_pane() == "prompt"
+        assert app.screen.arrangement.focused_pane() == "prompt"
         await pilot.press("f3", "slash", *"h", "enter")
         await settle(pilot)
         assert table.keys() == ["h"]
@@ -288,7 +288,7 @@ async def test_every_pane_is_reached_and_has_a_help_page() -> None:
             await submit(pilot, "define")
             seen = []
             for _step in FOCUS_ORDER[:-1]:  # no lesson is open
-                seen.append(app.screen.focused_pane())
+                seen.append(app.screen.arrangement.focused_pane())
                 await pilot.press("f1")
                 await pilot.pause()
                 assert f"Help: {BY_ID[seen[-1]].title}" in text_of(app)
@@ -305,7 +305,7 @@ async def test_zoom_side_jump_diagnostics_and_palette() -> None:
         assert "Session" not in text_of(app)
         await pilot.press("f10", "ctrl+o", "c")
         await settle(pilot)
-        assert app.screen.focused_pane() == "settings"
+        assert app.screen.arrangement.focused_pane() == "settings"
         await pilot.press("f12")
         await settle(pilot)
         assert "textual" in text_of(app) and "kernel idle" in text_of(app)
@@ -335,7 +335,7 @@ async def test_the_mouse_reaches_tabs_keys_examples_settings_and_cells() -> None
         start = app.query_one("#tabs").region.x
         await pilot.click("#tabs", offset=(tabs.index("Config") - start, 0))
         await settle(pilot)
-        assert app.screen.focused_pane() == "settings"
+        assert app.screen.arrangement.focused_pane() == "settings"
         line = next(one for one in text_of(app).split("\n") if "(float16)" in one)
         at = line.index("(float16)") + 2
         row = text_of(app).split("\n").index(line)
@@ -349,7 +349,7 @@ async def test_the_mouse_reaches_tabs_keys_examples_settings_and_cells() -> None
         await submit(pilot, "[1, 2, 3]")
         await pilot.click("#transcript", offset=(12, 1), times=2)
         await settle(pilot)
-        assert app.screen.focused_pane() == "transcript"
+        assert app.screen.arrangement.focused_pane() == "transcript"
         await pilot.press("alt+w")
         await settle(pilot)
         assert prompt.text == "[1, 2, 3]"

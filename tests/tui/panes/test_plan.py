@@ -203,7 +203,7 @@ async def test_o_opens_the_graph_at_every_size(size: tuple[int, int]) -> None:
     async with bench(size, with_runs(**small_graph())) as (app, pilot, _):
         await submit(pilot, "1")
         await press(pilot, "f3", "o")
-        assert app.screen.focused_pane() == "graph"
+        assert app.screen.arrangement.focused_pane() == "graph"
         shown = text_of(app)
         assert "sum(add float32[?, 1]) -> float32[]" in shown and " nodes)" in shown
         text = drawn(app)
@@ -263,7 +263,7 @@ async def test_the_line_that_made_a_node_is_shown() -> None:
         view = app.screen.query_one("#graph", GraphView)
         view.post_message(GraphView.PlaceWanted("In [1] line 2"))
         await settle(pilot)
-        assert app.screen.focused_pane() == "transcript"
+        assert app.screen.arrangement.focused_pane() == "transcript"
 
 
 @pytest.mark.slow

@@ -46,7 +46,7 @@ async def test_every_view_is_a_widget_of_the_panes_name() -> None:
             assert view.has_class("pane")
             app.screen.action_pane(pane.id)
             await settle(pilot)
-            assert app.screen.focused_pane() == pane.id
+            assert app.screen.arrangement.focused_pane() == pane.id
             ours = {taker.widget for taker in pane.takers}
             assert app.screen.focused is not None and app.screen.focused.id in ours
         lesson = registry.new_view(registry.LESSON)

@@ -40,7 +40,7 @@ async def test_a_line_typed_in_the_transcript_is_the_line_that_runs(way: str) ->
                 app.screen.action_pane("transcript")
             else:
                 await pilot.press(way)
-            assert app.screen.focused_pane() == "transcript"
+            assert app.screen.arrangement.focused_pane() == "transcript"
             before = codes(session)
             await pilot.press(*[NAMES.get(one, one) for one in text], "enter")
             await settle(pilot, 1)
@@ -58,9 +58,9 @@ async def test_a_draft_is_typed_on_and_a_paste_goes_to_the_prompt(size: tuple[in
         await submit(pilot, "old = 1")
         await pilot.press(*"tot", "escape", *"al", "escape")
         await settle(pilot)
-        assert prompt.text == "total" and app.screen.focused_pane() == "transcript"
+        assert prompt.text == "total" and app.screen.arrangement.focused_pane() == "transcript"
         await pilot.press("escape")
-        assert app.screen.focused_pane() == "prompt"
+        assert app.screen.arrangement.focused_pane() == "prompt"
         for pane in ("transcript", "variables", "settings"):
             app.screen.action_pane(pane)
             await settle(pilot)
@@ -137,10 +137,10 @@ async def test_escape_leads_from_every_pane_to_the_prompt() -> None:
                 continue
             app.screen.action_pane(pane)
             await settle(pilot)
-            assert app.screen.focused_pane() == pane
+            assert app.screen.arrangement.focused_pane() == pane
             await pilot.press("escape")
             await settle(pilot)
-            assert app.screen.focused_pane() == "prompt", pane
+            assert app.screen.arrangement.focused_pane() == "prompt", pane
 
 
 async def test_an_answer_typed_in_a_lessons_text_is_an_answer() -> None:
@@ -148,7 +148,7 @@ async def test_an_answer_typed_in_a_lessons_text_is_an_answer() -> None:
     async with taught(1, (120, 40), session) as (app, pilot, controller):
         await enter(pilot)
         prompt: Any = app.query_one("#prompt")
-        before, at = len(session.cells), controller.at
+        before, at = len(session.cells), controller.model.at
         prompt.put("")
         for letter in "nbchosrplRq":
             app.screen.action_pane("lesson")
@@ -156,7 +156,7 @@ async def test_an_answer_typed_in_a_lessons_text_is_an_answer() -> None:
             await pilot.press(letter)
             await settle(pilot, 1)
             assert prompt.has_focus, letter
-        assert prompt.text == "nbchosrplRq" and controller.at == at and controller.open
+        assert prompt.text == "nbchosrplRq" and controller.model.at == at and controller.model.open
         assert len(session.cells) == before
 
 

@@ -94,7 +94,7 @@ async def test_enter_goes_from_a_trace_to_the_cell() -> None:
         await pilot.press("enter")
         await settle(pilot)
         assert app.query_one("#transcript").current.code == "1"  # type: ignore[attr-defined]
-        assert app.screen.focused_pane() == "transcript"
+        assert app.screen.arrangement.focused_pane() == "transcript"
 
 
 async def test_a_cell_without_it_asks_nothing() -> None:

@@ -62,8 +62,8 @@ async def enter(pilot: Pilot[int], text: str | None = None) -> None:
 
 def idle(controller: LessonController) -> bool:
     """Whether nothing of the lesson is under way."""
-    state = controller.screen.session_controller.state
-    return state == "idle" and not controller._cells and not controller.hidden_cells.checking
+    state = controller.bench.state
+    return state == "idle" and controller.model.idle and not controller.hidden_cells.checking
 
 
 def said(app: Any) -> str:
@@ -96,7 +96,7 @@ def silent() -> FakeSession:
 
 async def go_to(pilot: Any, controller: Any, name: str) -> None:
     """Jump to the page of an exercise, as the list of steps does."""
-    at = next(at for at, page in enumerate(controller.pages) if page.exercise == name)
-    controller._catch_up(at)
-    controller._go(at)
+    at = next(at for at, page in enumerate(controller.model.pages) if page.exercise == name)
+    controller.commands.catch_up(at)
+    controller.commands.go(at)
     await settle(pilot)

@@ -1,93 +1,47 @@
-"""A screen of panes: where each stands, which has the focus, how borders are dragged."""
+"""The arrangement of the panes on the screen: where each stands, which has the focus, borders."""
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from textual import events
 from textual.content import Content
-from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Input, TextArea
-from textual.worker import Worker
 
 from kbench.tui import layout as pane_layout
+from kbench.tui import signal
 from kbench.tui.keys import keys
-from kbench.tui.messages import HintChanged, ShowPane, TitleChanged
-from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER, LESSON, SESSION, SIDE_PANES, STACK
+from kbench.tui.messages import TitleChanged
+from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER, SESSION, SIDE_PANES, STACK
 from kbench.tui.panes.spec import Taker
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.bars import KeyLine, TabLine
-from kbench.tui.session.link import Work
+from kbench.tui.workbench import workbench
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from kbench.tui.app import WorkbenchApp
-
-TYPED_ON = ("transcript", LESSON)  # where no letter is a command
 PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *FOCUS_ORDER)
 
 
-class PaneScreen(Screen[None]):
+class Arrangement:
     """Panes are absolute regions computed by `layout.arrange`; nothing is ever re-parented."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, screen: Screen[None], events: signal.Signal) -> None:
+        self._screen = screen
+        self._signal = events
         self.choices = pane_layout.Choices()
         self.layout_now: pane_layout.Layout | None = None
         self.notes: dict[str, str] = {}  # what stands beside the tabs, by pane
         self._dragging = ""  # the border that the mouse holds
 
-    @property
-    def bench(self) -> WorkbenchApp:
-        """The app, with its own members."""
-        return cast("WorkbenchApp", self.app)
-
-    def background(
-        self, work: Work, group: str = "default", exclusive: bool = False, opens: bool = False
-    ) -> None:
-        """Run something on the event loop; exclusive work takes the place of its group's.
-
-        `opens`: it ends with a dialog, for which keys that are typed meanwhile wait.
-        """
-
-        async def begin() -> None:
-            waiting = self.bench.key_queue.opening() if opens else contextlib.nullcontext()
-            with self.while_it_stands(), waiting:
-                await work()
-
-        _: Worker[None] = self.run_worker(begin, group=group, exclusive=exclusive)
-
-    @contextlib.contextmanager
-    def while_it_stands(self) -> Iterator[None]:
-        """Around what may come to widgets late, when the workbench is left and they are gone."""
-        try:
-            yield
-        except NoMatches:
-            if self.app.is_running:
-                raise
-
-    def rearranged(self) -> None:
-        """Called when another set of panes is on the screen, or at another size."""
-
-    def redrawn(self) -> None:
-        """Called after each change of layout, when lines know their new width."""
-
     # ------------------------------------------------------------------ layout
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Another size, another layout."""
-        self.relayout()
 
     def relayout(self) -> None:
         """Give every pane its region; those without one are hidden."""
-        width, height = self.size
+        screen = self._screen
+        width, height = screen.size
         if not width or not height:
             return
-        prompt = self.query_one(Prompt)
+        prompt = screen.query_one(Prompt)
         layout = pane_layout.arrange(width, height, self.choices, prompt.lines_needed)
         self.layout_now = layout
         for name in PLACED:
@@ -101,20 +55,20 @@ class PaneScreen(Screen[None]):
                 widget.styles.width = region.width
                 widget.styles.height = region.height
                 widget.set_class(layout.bordered, "bordered")
-        self.set_class(layout.kind == "tiny", "tiny")
-        if self.focused is not None and not self.shows(self.focused_pane()):
-            self.set_focus(self._home())
-        self.call_after_refresh(self._redraw)
-        self.rearranged()
+        screen.set_class(layout.kind == "tiny", "tiny")
+        if screen.focused is not None and not self.shows(self.focused_pane()):
+            screen.set_focus(self.home())
+        screen.call_after_refresh(self._redraw)
+        self._signal.emit(signal.PanesMoved())
 
     def _redraw(self) -> None:
         """Lines that are cut to their width are written again at the new one."""
         self._show_keys()
         self._show_tabs()
-        self.redrawn()
+        self._signal.emit(signal.WidthsChanged())
 
     def _widget(self, name: str) -> Widget | None:
-        found = self.query(f"#{name}")
+        found = self._screen.query(f"#{name}")
         return found.first(Widget) if found else None
 
     def shows(self, pane: str) -> bool:
@@ -122,14 +76,15 @@ class PaneScreen(Screen[None]):
         return self.layout_now is not None and pane in self.layout_now.regions
 
     def _show_keys(self) -> None:
-        bar = self.query_one("#keybar", KeyLine)
+        bar = self._screen.query_one("#keybar", KeyLine)
+        key_word, width = workbench(self._screen).key_word, self._screen.size.width
         shown = {
-            key.id: (self.bench.key_word(key.id), key.bar, f"screen.{key.action}")
+            key.id: (key_word(key.id), key.bar, f"screen.{key.action}")
             for key in keys.of("main")
             if key.bar
         }
         for ident in keys.BAR_DROP_ORDER:  # so that a narrow screen still says how to leave
-            if sum(len(key) + len(word) + 2 for key, word, _ in shown.values()) > self.size.width:
+            if sum(len(key) + len(word) + 2 for key, word, _ in shown.values()) > width:
                 del shown[ident]
         bar.set_keys(shown.values())
 
@@ -148,10 +103,10 @@ class PaneScreen(Screen[None]):
             ],
             active,
             note,
-            self.bench.glyphs.rule,
+            workbench(self._screen).glyphs.rule,
         )
 
-    def on_title_changed(self, event: TitleChanged) -> None:
+    def title(self, event: TitleChanged) -> None:
         """A pane's words stand in its frame, or beside the tabs."""
         self.notes[event.pane] = event.note
         widget = self._widget(event.pane)
@@ -159,19 +114,15 @@ class PaneScreen(Screen[None]):
             widget.border_title = Content(event.title)
         self._show_tabs()
 
-    def on_prompt_resized(self) -> None:
-        """The prompt grows with its text."""
-        self.relayout()
-
-    def on_mouse_down(self, event: events.MouseDown) -> None:
+    def mouse_down(self, event: events.MouseDown) -> None:
         """Take hold of a border between panes."""
         layout = self.layout_now
         at = (event.screen_x, event.screen_y)
         self._dragging = "" if layout is None else pane_layout.border_at(layout, *at)
         if self._dragging:
-            self.capture_mouse()
+            self._screen.capture_mouse()
 
-    def on_mouse_move(self, event: events.MouseMove) -> None:
+    def mouse_move(self, event: events.MouseMove) -> None:
         """Drag the border."""
         layout = self.layout_now
         if self._dragging and layout is not None:
@@ -180,57 +131,32 @@ class PaneScreen(Screen[None]):
             self.choices.move(self._dragging, share)
             self.relayout()
 
-    def on_mouse_up(self) -> None:
+    def mouse_up(self) -> None:
         """Let the border go."""
         if self._dragging:
             self._dragging = ""
-            self.release_mouse()
-
-    # ------------------------------------------------------------------ typing
-
-    def on_key(self, event: events.Key) -> None:
-        """What is typed is input: a letter that the focused pane has no use for is not lost.
-
-        In the transcript and in a lesson it goes to the prompt, elsewhere the way back is told.
-        """
-        written = event.is_printable and not event.key.startswith("alt+")
-        if not written or event.key in self.active_bindings:
-            return
-        event.stop()
-        if self.focused_pane() in TYPED_ON:
-            self._to_prompt(events.Key(event.key, event.character))
-        else:
-            key = self.bench.key_word("prompt")
-            self.post_message(HintChanged(f"{key} or Esc goes to the prompt; F1 tells the keys"))
-
-    def on_paste(self, event: events.Paste) -> None:
-        """Pasted text is for the prompt, wherever the focus is."""
-        if not isinstance(self.focused, (Input, TextArea)):
-            event.stop()
-            self._to_prompt(events.Paste(event.text))
-
-    def _to_prompt(self, event: events.Event) -> None:
-        self.action_pane("prompt")
-        self.query_one(Prompt).post_message(event)
+            self._screen.release_mouse()
 
     # ------------------------------------------------------------------ focus
 
-    def set_focus(
-        self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
-    ) -> None:
-        """Some pane always has the focus while the terminal has it, wherever the mouse clicks."""
-        if widget is None and self.app.app_focus:
-            now = self.focused
-            widget = now if now is not None and now.is_on_screen else self._home()
-        super().set_focus(widget, scroll_visible, from_app_focus)
+    def kept_focus(self, widget: Widget | None) -> Widget | None:
+        """What takes the focus when `widget` is to: some pane always has it while the terminal has
+        it, wherever the mouse clicks."""
+        if widget is None and self._screen.app.app_focus:
+            now = self._screen.focused
+            return now if now is not None and now.is_on_screen else self.home()
+        return widget
 
-    def _home(self) -> Widget | None:
+    def home(self) -> Widget | None:
         """What takes the keys when nothing else does."""
         pane = "prompt" if self.shows("prompt") else self.choices.zoom
         return self.taker(pane) if pane else None
 
-    def action_pane(self, pane: str) -> None:
+    def go(self, pane: str) -> None:
         """Bring a pane to the front and give it the focus."""
+        self._signal.emit(signal.PaneWanted(pane))
+        if not self.choices.has(pane):
+            return
         if pane in self.choices.side_panes and not self.shows(pane):
             self.choices.side = True
             self.choices.zoom = pane if self.choices.zoom else ""
@@ -242,19 +168,19 @@ class PaneScreen(Screen[None]):
             self.choices.zoom = ""
             self.relayout()
         if not self._focus_pane(pane):
-            self.call_after_refresh(self._focus_pane, pane)
+            self._screen.call_after_refresh(self._focus_pane, pane)
 
     def _focus_pane(self, pane: str) -> bool:
         """At once, as what is typed behind the key is for the pane; False if it is not there."""
         widget = self.taker(pane)
         if widget is None or not self.shows(pane) or not widget.focusable:
             return False
-        self.set_focus(widget)
+        self._screen.set_focus(widget)
         return True
 
     def focused_pane(self) -> str:
         """The pane that has the focus, 'prompt' if none has."""
-        node: object = self.focused
+        node: object = self._screen.focused
         while isinstance(node, Widget):
             if node.id in FOCUS_ORDER:
                 return node.id
@@ -275,7 +201,7 @@ class PaneScreen(Screen[None]):
         widget = self._widget(name)
         return widget if widget is not None and widget.display else None
 
-    def action_next_pane(self, step: int) -> None:
+    def next_pane(self, step: int) -> None:
         """Round all panes, those behind a tab included."""
         kind = self.layout_now.kind if self.layout_now else "tiny"
         order = tuple(pane for pane in FOCUS_ORDER if self.choices.has(pane))
@@ -283,31 +209,27 @@ class PaneScreen(Screen[None]):
             order = tuple(pane for pane in order if pane in SESSION or self.shows(pane))
         now = self.focused_pane()
         at = order.index(now) if now in order else 0
-        self.action_pane(order[(at + step) % len(order)])
+        self.go(order[(at + step) % len(order)])
 
-    def on_show_pane(self, event: ShowPane) -> None:
-        """A widget asks for another pane."""
-        self.action_pane(event.pane)
-
-    def action_side(self) -> None:
+    def turn_side(self) -> None:
         """Hide or show the panes beside the session."""
         self.choices.side = not self.choices.side
         self.choices.zoom = ""
         self.relayout()
 
-    def action_zoom(self) -> None:
+    def turn_zoom(self) -> None:
         """Give the focused pane the whole screen, or take it back."""
         self.choices.zoom = "" if self.choices.zoom else self.focused_pane()
         self.relayout()
 
-    def action_resize(self, step: int) -> None:
+    def move_border(self, step: int) -> None:
         """Move the border of the session; remembered per layout."""
         kind = self.layout_now.kind if self.layout_now else ""
         if kind in pane_layout.SHARES:
             self.choices.move(kind, self.choices.share(kind) + step)
             self.relayout()
 
-    def action_raise(self, step: int) -> None:
+    def raise_border(self, step: int) -> None:
         """Move the border below or above the focused pane."""
         pane = self.focused_pane()
         border = pane_layout.border_of(self.layout_now, pane) if self.layout_now else ""
