@@ -18,6 +18,7 @@ from kbench.tui.panes.plan.steps import PlanTable
 from kbench.tui.panes.plan.view import PlanPane
 from kbench.tui.panes.plan.workers import WorkerTable
 from kbench.workbench.inspector import job_verbs
+from kbench.workbench.session import events
 
 STEP = StepRecord("dot", "blas", 6e-3, 12 << 20, 400_000_000, (32, 10), "float32")
 NOTE = "one machine would be faster: a step moves 12 MB in 40 ms and computes for 9 ms"
@@ -184,8 +185,12 @@ async def test_a_job_without_workers_and_another_kernel() -> None:
         await pilot.press("f5")
         shown = await until(app, pilot, "map of 'predict': chunk 0, no workers yet")
         assert "No worker has told of itself yet" in shown
+        gone = app.query_one(PlanPane).job
         activity._trackers.clear()
         one.restart(replay=False)
+        await until(app, pilot, "No run yet")
+        one._emit(events.Told("jobs", {"job": gone}))  # which the old kernel had still told
+        await settle(pilot)
         await until(app, pilot, "No run yet")
         await pilot.press("w")
         await settle(pilot)

@@ -62,7 +62,7 @@ async def test_the_session_knows_the_width_of_its_transcript() -> None:
         await settle(pilot)
         first = session.columns
         assert first == transcript.columns > 40
-        app._main.choices.side = False
+        app._main.arrangement.choices.side = False
         app._main.relayout()
         await settle(pilot)
         alone = session.columns

@@ -128,7 +128,10 @@ class PlanController(PaneController):
                 self._workers_dirty = True
                 self._tell(error)
             return
-        if pane.worker_table is not None and data.get("shown"):
+        if not data.get("shown"):  # what was told of a job came from a kernel that is gone
+            await pane.forget()
+            await self._fetch_run(pane, False)
+        elif pane.worker_table is not None:
             pane.worker_table.show(data)
 
     def _tell(self, error: AskFailed) -> None:
