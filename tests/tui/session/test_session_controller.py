@@ -63,7 +63,7 @@ async def test_the_session_knows_the_width_of_its_transcript() -> None:
         first = session.columns
         assert first == transcript.columns > 40
         app._main.arrangement.choices.side = False
-        app._main.relayout()
+        app._main.arrangement.relayout()
         await settle(pilot)
         alone = session.columns
         assert alone == transcript.columns > first
