@@ -278,8 +278,8 @@ class CompileThreads:
         process finishes its job, as LLVM must not be cut off."""
         with self._changed:
             self._stopping = True
-            busy = {id(job.compiler) for job in self.queue.taken}
-            left = self._left_over()
+            busy = {id(job.compiler) for job in self.queue.taken if job.compiler is not None}
+            left = self._left_over() if busy else None  # which looks for the folder of kernels
             self.queue.clear()
             self._changed.notify_all()
             at_work = list(self._compilers)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kbench.engine.jit import disk_cache
-from kbench.engine.jit.compiling import compile_lock
+from kbench.engine.jit.compiling import compile_lock, compiler_process
 
 pytestmark = [
     pytest.mark.slow,
@@ -92,6 +94,20 @@ def test_nothing_is_left(how: str, tmp_path: Path) -> None:
     pid = _pid_left(tmp_path, *ENDS[how])
     _wait_for(lambda: not _runs(pid))
     assert not set(KERNELS) <= _kernels(tmp_path)
+
+
+def test_one_that_nobody_hears_ends_all_the_same() -> None:
+    """Who has asked it to stay is gone before it answers."""
+    compiler = compiler_process.CompilerProcess()
+    process: Any = compiler._process
+    try:
+        assert compiler._answer() == {"ready": True}
+        process.stdout.close()
+        process.stdin.write(json.dumps({compiler_process.LEFT: []}).encode() + b"\n")
+        process.stdin.flush()
+        process.wait(timeout=SECONDS)
+    finally:
+        compiler.close()
 
 
 def test_one_in_a_folder_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,6 +29,8 @@ _START = (
 )
 
 
+LEFT = "left"
+"""Field of the last line that is written to a compiler, and of its answer: see `leave`."""
 _LOOK_SECONDS = 0.001
 """Time between two tries to write to a pipe that is full."""
 STAY_SECONDS = 0.25
@@ -131,7 +133,7 @@ class CompilerProcess:
         if not line.endswith(b"\n"):
             raise EOFError("the compiling process has ended")
         answer: dict[str, object] = json.loads(line)
-        if "left" in answer:
+        if LEFT in answer:
             self._stays.set()
             raise EOFError("this process is ending")
         if "error" in answer:
@@ -147,7 +149,7 @@ class CompilerProcess:
         if not self._greeted or pipe is None or sys.platform == "win32":
             return False
         self.lower_priority()
-        line = json.dumps({"left": requests}).encode() + b"\n"
+        line = json.dumps({LEFT: requests}).encode() + b"\n"
         return _written(pipe.fileno(), line, STAY_SECONDS) and self._stays.wait(STAY_SECONDS)
 
     def interrupt(self) -> None:

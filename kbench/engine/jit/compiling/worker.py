@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from kbench.engine.core import fork_safety
+from kbench.engine.jit.compiling.compiler_process import LEFT
 
 PARENT_POLL_SECONDS = 0.5
 """Time between two looks at whether the parent is there, where the system does not tell."""
@@ -35,7 +36,6 @@ _PARENT_DEATH_SIGNAL = 1
 
 LEFT_SECONDS = 30.0
 """After the end of its parent, no further kernel is begun; the longest take 5 s."""
-_FAREWELL = "left"
 
 
 class _Requests:
@@ -68,17 +68,17 @@ class _Requests:
         _die_with_parent(signal.SIGKILL)  # in this thread, as the other is deep in a compile
         for line in sys.stdin.buffer:
             asked = json.loads(line)
-            if _FAREWELL in asked:
-                self._stay(asked[_FAREWELL])
+            if LEFT in asked:
+                self._stay(asked[LEFT])
                 return
             self._asked.put(asked)
         os._exit(0)
 
     def _stay(self, left: list[dict[str, Any]]) -> None:
         _die_with_parent(0)
-        with self._answering:
+        with self._answering, contextlib.suppress(OSError):  # who asked may be gone by now
             self.left = left
-            self._tell({_FAREWELL: True})
+            self._tell({LEFT: True})
         self._asked.put(None)
 
     def watch(self, parent: int) -> None:
