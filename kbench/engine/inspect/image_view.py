@@ -19,6 +19,8 @@ from kbench.engine.inspect import block_view, slice_view, statistics
 
 COLOUR_CHANNELS = (3, 4)
 """Numbers of channels that are shown together: RGB, and RGB with opacity."""
+IMAGE_CHANNELS = (1, *COLOUR_CHANNELS)
+"""Grey, RGB, and RGB with opacity."""
 MAX_PIXEL_BYTES = 42_000
 """Bytes of pixels; as text they are a third more."""
 MAX_LEVEL = 254
@@ -49,16 +51,21 @@ def axes(
     shown = slice_view.shown_axes(rank, row_axis, col_axis)
     assert shown[0] is not None and shown[1] is not None
     usual = rank - 1 if data_format == "channels_last" else max(rank - 3, 0)
-    few = rank > 3 or (rank == 3 and shape[usual] in (1, *COLOUR_CHANNELS))
+    few = rank > 3 or (rank == 3 and shape[usual] in IMAGE_CHANNELS)
     return shown[0], shown[1], usual if few and usual not in shown else None
+
+
+def format_axes(rank: int, last: bool) -> tuple[int, int, int]:
+    """Rows, columns and channels of images of a rank from 3 on, with the channels `last` or not."""
+    return (rank - 3, rank - 2, rank - 1) if last else (rank - 2, rank - 1, rank - 3)
 
 
 def _usual_axes(shape: Sequence[int], last: bool) -> tuple[int, int, int | None]:
     rank = len(shape)
     if rank == 2:
         return 0, 1, None
-    usual = (rank - 3, rank - 2, rank - 1) if last else (rank - 2, rank - 1, rank - 3)
-    if rank > 3 or shape[usual[2]] in (1, *COLOUR_CHANNELS):
+    usual = format_axes(rank, last)
+    if rank > 3 or shape[usual[2]] in IMAGE_CHANNELS:
         return usual
     odd = _odd_axis(shape)
     if odd is None or odd == usual[2]:

@@ -11,9 +11,8 @@ import numpy as np
 
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import describe, image_view, statistics
+from kbench.engine.inspect.image_view import IMAGE_CHANNELS
 
-IMAGE_CHANNELS = (1, 3, 4)
-"""Grey, RGB, and RGB with opacity."""
 _MIN_SIDE_CHANNELS = 2
 """Rows and columns of an image for each channel, at least: three rows of four are no RGB."""
 
@@ -64,13 +63,8 @@ def image_axes(shape: tuple[int, ...], data_format: str) -> tuple[int, int, int 
     channels = found[2]
     if len(shape) < 3 or (channels is not None and shape[channels] in IMAGE_CHANNELS):
         return found
-    other = "channels_first" if data_format == "channels_last" else "channels_last"
     rank = len(shape)
-    usual = (
-        (rank - 3, rank - 2, rank - 1)
-        if other == "channels_last"
-        else (rank - 2, rank - 1, rank - 3)
-    )
+    usual = image_view.format_axes(rank, data_format != "channels_last")
     sides = min(shape[usual[0]], shape[usual[1]])
     count = shape[usual[2]]
     colours = IMAGE_CHANNELS if rank > 3 else (1, 3)  # four pictures are as likely as RGBA

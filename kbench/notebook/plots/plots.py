@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import block_view, describe
+from kbench.engine.inspect.image_view import IMAGE_CHANNELS
 from kbench.engine.runtime import config
 from kbench.notebook.base.slicing import Slice, parse
 from kbench.notebook.drawing import centred, drawable, palette
@@ -194,7 +195,7 @@ def _pictures(array: np.ndarray, most: int) -> tuple[list[tuple[str, np.ndarray]
     images = array if array.ndim == 4 else array[None]
     images = np.moveaxis(images, channel - array.ndim, -1)
     channels = images.shape[-1]
-    if channels in drawable.IMAGE_CHANNELS:
+    if channels in IMAGE_CHANNELS:
         chosen = [drawable.numbers(image) for image in images[:most]]
         return [(f"image {at}", image) for at, image in enumerate(chosen)], len(images)
     maps = [drawable.numbers(images[0][..., at])[:, :, None] for at in range(min(channels, most))]
