@@ -38,7 +38,8 @@ def statistics(array: Array, exact: bool = False) -> Row:
     are none. `sampled` tells that only `count` of `size` elements were read. Of a masked array
     the masked elements are left out, and `masked` says how many these are.
     """
-    mask = np.ma.getmaskarray(array) if type(array) is np.ma.MaskedArray else None
+    is_masked = type(array) is np.ma.MaskedArray
+    mask = np.ma.getmask(array) if is_masked else np.ma.nomask
     array = np.asarray(array)
     row: Row = {
         "shape": list(array.shape),
@@ -54,8 +55,9 @@ def statistics(array: Array, exact: bool = False) -> Row:
     row["sampled"] = not exact and array.size > MAX_EXACT_ELEMENTS
     sample = _sample(array) if row["sampled"] else array
     places: NDArray[np.intp] | None = None
-    if mask is not None:
+    if is_masked:
         row["masked"] = int(np.count_nonzero(mask))
+    if isinstance(mask, np.ndarray):  # and not nomask
         places = np.flatnonzero(~(_sample(mask) if row["sampled"] else mask))
         sample = np.ravel(sample)[places]
     row["count"] = int(sample.size)

@@ -232,11 +232,8 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
 
     def _drawn(self, mode: str) -> str:
         """The picture with what it cannot show in words below it."""
-        # matplotlib: on first need only
-        from kbench.notebook.drawing.heatmap import stretching, thinning
-
         try:
-            self._png = self._draw(mode)
+            self._png, said = self._draw(mode)
         except ArgumentError as error:
             self._set_message(error.reason)
             self._undrawn = True
@@ -247,28 +244,28 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         words = f"{mode} of {self._name}{self._index()}"
         picture = views.picture(self._png, words, mode != "image")
         notes = views.alerts(describe.array(self._array))
-        said = [drawable.words(self._array)]
-        if mode == "image":
-            pixels, words = self._pixels()
-            said += [words, stretching(pixels), thinning(pixels)]
         lines = [element("p", views.long(one)) for one in said if one]
         return views.styled(join([picture, *lines, notes]))
 
-    def _draw(self, mode: str) -> bytes:
-        if self._painter is None:
-            from kbench.notebook.drawing.heatmap import SlicePainter
+    def _draw(self, mode: str) -> tuple[bytes, list[str]]:
+        """A picture, and what it makes of the numbers in words, '' where nothing is to be said."""
+        # matplotlib: on first need only
+        from kbench.notebook.drawing.heatmap import SlicePainter, stretching, thinned, thinning
 
+        if self._painter is None:
             self._painter = SlicePainter()
+        said = [drawable.words(self._array)]
         if mode == "image":
-            drawn: bytes = self._painter.image(self._pixels()[0])
-            return drawn
+            pixels, words = self._pixels()
+            thin = thinned(pixels)
+            return self._painter.image(thin), [*said, words, stretching(thin), thinning(pixels)]
         part = drawable.numbers(self.slice.of(self._array))
         if mode == "histogram":
-            drawn = self._painter.histogram(part, str(self.slice))
+            drawn: bytes = self._painter.histogram(part, str(self.slice))
         else:
             labels = (_axis_label(self.slice.row_axis), _axis_label(self.slice.col_axis))
             drawn = self._painter.heat(part, labels)
-        return drawn
+        return drawn, said
 
     def _pixels(self) -> tuple[np.ndarray, str]:
         """The image chosen by the other axes, channels last, and what is to be said of it."""
