@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TypeVar
 
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.registry import PANES
+from kbench.tui.panes.registry import PANES, loaded
 
 Controller = TypeVar("Controller", bound=PaneController)
 
@@ -15,8 +14,9 @@ class Panes:
     """Knows no pane by name. The variables, which may be thousands, are told last."""
 
     def __init__(self, bench: Bench) -> None:
-        kinds = [_controller_of(pane.controller) for pane in PANES if pane.controller]
-        self._controllers = [kind(bench) for kind in kinds]
+        self._controllers: list[PaneController] = [
+            loaded(pane.controller)(bench) for pane in PANES if pane.controller
+        ]
         self._told = list(reversed(self._controllers))
         for one in self._told:
             one.subscribe()
@@ -29,9 +29,3 @@ class Panes:
         """The widgets of all panes are there."""
         for one in self._told:
             one.mounted()
-
-
-def _controller_of(place: str) -> type[PaneController]:
-    module, _, name = place.partition(":")
-    kind: type[PaneController] = getattr(importlib.import_module(module), name)
-    return kind

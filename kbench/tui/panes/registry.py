@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kbench.tui import lesson, prompt, transcript
 from kbench.tui.panes import gradient, graph, plan, settings, value, variables, watch
@@ -40,8 +40,12 @@ FOCUS_ORDER = tuple(
 )  # panes of one region stay as they are
 
 
+def loaded(place: str) -> Any:
+    """What stands at `module:name`; the module loads now."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)
+
+
 def new_view(pane: str) -> Widget:
-    """A widget for a pane, to be mounted; its module loads now."""
-    module, _, name = BY_ID[pane].view.partition(":")
-    widget = cast("Widget", getattr(importlib.import_module(module), name)())
-    return widget.add_class("pane")
+    """A widget for a pane, to be mounted."""
+    return cast("Widget", loaded(BY_ID[pane].view)()).add_class("pane")
