@@ -150,7 +150,7 @@ def _array(name: object, value: object) -> Held:
     try:
         array = np.asarray(value)
     except ValueError as error:
-        raise ArgumentError(f"feeds[{name!r}] is no array: {error}") from None
+        raise ArgumentError(f"feeds[{name!r}] is not an array: {error}") from None
     if array.dtype.kind not in "biuf":
         raise ArgumentError(f"feeds[{name!r}] has dtype {array.dtype}, which no engine takes")
     is_array = isinstance(value, (np.ndarray, np.generic))

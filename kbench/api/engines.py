@@ -59,7 +59,7 @@ def choose(fields: Mapping[str, object]) -> Choice:
     written = fields.get("backend", "")
     if not isinstance(written, str):
         where = paths.keras_home() / "keras.json"
-        warnings.warn(f"{where}, field 'backend': {written!r} is no name", stacklevel=3)
+        warnings.warn(f"{where}, field 'backend': {written!r} is not a name", stacklevel=3)
         written = ""
     if not written.strip():
         return Choice("kbench", "the default")
@@ -98,7 +98,7 @@ def module(name: str, source: str = "") -> ModuleType:
     missing = [needed for needed in NEEDED if not callable(getattr(found, needed, None))]
     if missing:
         raise EngineError(
-            f"{said}, but the module {found.__name__} is no backend: it has no "
+            f"{said}, but the module {found.__name__} is not a backend: it has no "
             f"{', '.join(missing)} (a backend has {', '.join(NEEDED)}){remedy}"
         )
     return found

@@ -253,7 +253,7 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
 
         return plain.run(resume.offer)
     if options.resume:
-        parser.error("--resume asks what to bring back, and standard input is no terminal")
+        parser.error("--resume asks what to bring back, and standard input is not a terminal")
     return _run(options, rest)
 
 

@@ -120,7 +120,7 @@ def refuse_unknown(
         if id(node) in missing:
             raise FeedError(
                 f"{node.kind} {node.name.split(':')[0]!r} {node.spec}{made(node)}, needs a value, "
-                "and is no input of the function",
+                "and is not an input of the function",
                 function=caller,
             )
         if node._phase_flag and isinstance(node, Placeholder) and id(node) not in flags:

@@ -108,7 +108,7 @@ class Payload:
         try:
             theirs = dict(json.loads(told))
         except (ValueError, TypeError):
-            raise _refused(f"{self!r} is damaged: its head is no record of versions") from None
+            raise _refused(f"{self!r} is damaged: its head has no versions") from None
         other = versions.difference(versions.needed(), versions.this_process(), theirs)
         if other is not None:
             raise EngineError(f"kbench.dask: {other}")

@@ -240,7 +240,7 @@ def test_when_all_fail_there_is_no_table() -> None:
         ((len, ["numpy", "numpy"]), "names one twice"),
         ((len, ["numpy"], ARRAY), "a single array goes into a list"),
         ((len, ["numpy"], [["a"]]), "which no engine takes"),
-        ((len, ["numpy"], {"x": [[1], [1, 2]]}), "feeds['x'] is no array"),
+        ((len, ["numpy"], {"x": [[1], [1, 2]]}), "feeds['x'] is not an array"),
         ((len, ["numpy"], None, -1), "repeats must be an integer of at least 0"),
         ((len, ["numpy"], None, True), "repeats must be an integer"),
     ],

@@ -87,7 +87,7 @@ def test_choose(
 
 def test_a_backend_that_is_no_name_warns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KERAS_BACKEND", raising=False)
-    with pytest.warns(UserWarning, match="field 'backend': 5 is no name"):
+    with pytest.warns(UserWarning, match="field 'backend': 5 is not a name"):
         assert engines.choose({"backend": 5}).name == "kbench"
 
 

@@ -72,7 +72,7 @@ def test_where_no_kernel_can_be_attached_to_the_code_is_3(wanted, words, run_kbe
 
 def test_resume_without_a_terminal_gives_2(run_kbench):
     done = run_kbench("--resume")
-    assert done.returncode == 2 and "standard input is no terminal" in done.stderr
+    assert done.returncode == 2 and "standard input is not a terminal" in done.stderr
 
 
 @pytest.fixture(scope="module")

@@ -296,7 +296,7 @@ REFUSED: list[tuple[Callable[[Any, Any], Any], type[Exception], tuple[str, ...]]
     (
         lambda x, w: map_blocks(K.function([x], [x + K.placeholder((), name="t")]), cut(X)),
         FeedError,
-        ("placeholder 't' float32[]", "is no input of the function"),
+        ("placeholder 't' float32[]", "is not an input of the function"),
     ),
     (lambda x, w: map_blocks(K.mean(x), cut(X), independent=True), ShapeError, ("no axis",)),
 ]  # fmt: skip

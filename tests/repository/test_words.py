@@ -71,6 +71,19 @@ OLD = {
     "on the average": "on average",
     "two last": "last two",
     "notes an expression": "remembers an expression",
+    "is no array": "is not an array",
+    "is no backend": "is not a backend",
+    "is no dtype": "is not a dtype",
+    "is no index": "is not an index",
+    "is no input": "is not an input",
+    "is no number": "is not a number",
+    "is no picture": "cannot be shown as a picture",
+    "is no symbol": "is not a symbol",
+    "is no tensor": "is not a tensor",
+    "is no terminal": "is not a terminal",
+    "are no axes": "are not axes",
+    "are no integers": "are not integers",
+    "nothing would be left": "the output would be empty",
 }
 PATTERN = re.compile(rf"\b(?:{'|'.join(re.escape(phrase) for phrase in OLD)})\b", re.IGNORECASE)
 

@@ -52,7 +52,7 @@ def check_compressed(
     if starts.shape != (along + 1,) or indices.shape != data.shape or data.ndim != 1:
         raise ValueError("data, indices and indptr do not fit together")
     if indices.dtype.kind not in "iu" or starts.dtype.kind not in "iu":
-        raise ValueError("its indices are no integers")
+        raise ValueError("its indices are not integers")
     if starts[0] != 0 or starts[-1] > data.size or np.any(starts[1:] < starts[:-1]):
         raise ValueError("indptr does not rise from 0 to the number of entries")
     _check_range(indices, across)
@@ -109,7 +109,7 @@ def _of_dia(matrix: Matrix, rows: int, columns: int) -> Listed:
 def _of_bsr(matrix: Matrix, rows: int, columns: int) -> Listed:
     data, indices, starts = matrix.data, matrix.indices, matrix.indptr
     if data.ndim != 3 or min(data.shape[1:]) < 1:
-        raise ValueError("its data are no blocks")
+        raise ValueError("its data are not blocks")
     high, wide = data.shape[1:]
     if rows % high or columns % wide:
         raise ValueError(f"blocks of {high} x {wide} do not fill it")

@@ -114,7 +114,7 @@ def numeric_array(value: object) -> np.ndarray:
         raise operand_error(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
         raise DtypeError(
-            f"{array.dtype} is no dtype of kbench (value of type {type(value).__name__})"
+            f"{array.dtype} is not a dtype of kbench (value of type {type(value).__name__})"
         )
     return array
 

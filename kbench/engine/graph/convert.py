@@ -114,7 +114,7 @@ def constant_node(value: np.ndarray, name: str | None = None, place: Place | Non
 def to_array(value: object) -> np.ndarray:
     """Anything array-like as an array of a dtype that kbench has; DtypeError otherwise."""
     if is_matrix(value):
-        raise DtypeError("a sparse matrix is no array; K.variable makes a sparse tensor of it")
+        raise DtypeError("a sparse matrix is not an array; K.variable makes a sparse tensor of it")
     return numeric_array(value)
 
 

@@ -80,7 +80,7 @@ def is_keras_tensor(x: object) -> bool:
     Returns:
         bool.
     Raises:
-        ArgumentError: `x` is no tensor.
+        ArgumentError: `x` is not a tensor.
     Source: Keras 2.3 `backend.is_keras_tensor`.
 
     >>> K.is_keras_tensor(K.placeholder((2,)))
@@ -95,7 +95,7 @@ def is_sparse(tensor: object) -> bool:
     """Whether it is a sparse tensor: of a SciPy matrix, of a sparse placeholder, or joined of them.
 
     Arguments:
-        tensor: anything; a SciPy matrix itself is no tensor.
+        tensor: anything; a SciPy matrix itself is not a tensor.
     Returns:
         bool; never raises.
     Source: Keras 2.3 `backend.is_sparse`.
@@ -107,7 +107,7 @@ def is_sparse(tensor: object) -> bool:
 
 
 def _shape_of(x: object) -> tuple[int, ...]:
-    """The shape of what is no tensor: an array, number, list or matrix of SciPy."""
+    """The shape of what is not a tensor: an array, number, list or matrix of SciPy."""
     shape = getattr(x, "shape", None)  # a class has one, too, which is no tuple
     return tuple(shape) if isinstance(shape, tuple) else to_array(x).shape
 

@@ -112,7 +112,7 @@ def picture(
     whole = np.asarray(values)
     reason = statistics.refusal(whole)
     if reason is not None:
-        raise ArgumentError(f"dtype {whole.dtype.name} is no picture")
+        raise ArgumentError(f"dtype {whole.dtype.name} cannot be shown as a picture")
     row, col, channel = axes(whole.shape, data_format, row_axis, col_axis)
     together = colours and channel is not None and whole.shape[channel] in COLOUR_CHANNELS
     shown = (row, col, channel) if together and channel is not None else (row, col)

@@ -175,7 +175,7 @@ def array_of(value: object) -> np.ndarray | None:
     except Exception as error:  # whatever an object of the user's raises
         from kbench.workbench.errors import explanation
 
-        raise ArgumentError(f"{kind} is no array: {explanation.safe_text(error)}") from None
+        raise ArgumentError(f"{kind} is not an array: {explanation.safe_text(error)}") from None
     if array.dtype.kind == "O" and type(value) is not np.ndarray:
         raise ArgumentError(
             f"a tensor, an array or numbers are needed; got {describe_operand(value)}"

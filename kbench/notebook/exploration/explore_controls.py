@@ -162,7 +162,7 @@ def _range(name: str, wanted: tuple[float, ...], derived: Control | None, functi
     if not all(map(math.isfinite, wanted)) or low > high:
         raise ArgumentError(
             f"{name} goes from {python_text(low)} to {python_text(high)}, "
-            "which is no range from a low number to a high one",
+            "which is not a range from a low number to a high one",
             function=function,
         )
     if len(wanted) == 3 and wanted[2] <= 0:

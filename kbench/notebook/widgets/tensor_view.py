@@ -99,7 +99,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         if found is None:
             return value, own or "array"
         if not found:
-            raise ArgumentError(f"there is no tensor and no array in {describe_operand(value)}")
+            raise ArgumentError(f"no tensor or array in {describe_operand(value)}")
         self._inside = found
         for text, inner in found:  # the first one that can be shown
             with suppress(ArgumentError):

@@ -20,19 +20,30 @@ KIND_WORDS = {
     "array": "array",
     "function": "func",
     "scalar": "number",
-    "sequence": "seq",
+    "sequence": "list",
     "object": "object",
     "model": "model",
     "layer": "layer",
 }
 
 
-def shape_text(shape: Sequence[int | None] | None) -> str:
-    """`(32, ?, 3)`; '-' when there is no shape."""
+MAX_KIND_CELLS = 7
+"""The longest name of a type that stands for a kind: a wider column would cost the size's."""
+
+
+def kind_word(row: NameRow) -> str:
+    """`var`, `input`, `array`; of Python's own values the type: `float`, `dict`, `str`."""
+    if row.kind in ("scalar", "sequence") and 0 < len(row.type) <= MAX_KIND_CELLS:
+        return row.type
+    return KIND_WORDS.get(row.kind, row.kind[:MAX_KIND_CELLS])
+
+
+def shape_text(shape: Sequence[int | None] | None, comma: str = ", ") -> str:
+    """`(32, ?, 3)`; '-' when there is no shape. `comma` is what stands between two sizes."""
     if shape is None:
         return "-"
     sizes = ["?" if size is None else str(size) for size in shape]
-    return f"({sizes[0]},)" if len(sizes) == 1 else f"({', '.join(sizes)})"
+    return f"({sizes[0]},)" if len(sizes) == 1 else f"({comma.join(sizes)})"
 
 
 SHORT_DTYPES = {"bool": "b1"} | {
@@ -112,6 +123,7 @@ class NameRow:
     about: str = ""  # before the size: "~" where it is estimated, ">" where it is the least
     fed: tuple[int, ...] | None = None
     note: str = ""
+    type: str = ""
     stats: Statistics | None = None
     version: int | None = None
     place: str = ""
@@ -260,6 +272,7 @@ def row_of(row: Row) -> NameRow:
         about=str(row.get("about") or ""),
         fed=None if fed is None else tuple(fed),
         note=_note(row, last),
+        type=str(row.get("type") or ""),
         stats=Statistics.of(row) if "histogram" in row else None,
         version=row.get("version"),
         place=str(row.get("place") or ""),

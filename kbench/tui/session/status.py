@@ -41,15 +41,18 @@ def pieces(now: Status, glyphs: Glyphs, width: int = 80) -> list[Piece]:
     found += [(far, "$text-accent")] if far else []
     settings = now.settings
     if settings:
-        words = "learning phase" if width >= WIDE_CELLS else "phase"
+        wide = width >= WIDE_CELLS
+        words = "learning phase" if wide else "phase"
         phase = settings.get("learning_phase")
+        learning = (f"{words} {'per call' if phase is None else phase}", "")
+        threads = (f"{settings.get('num_threads')} threads", "")
         found += [
             (f"eps {settings.get('epsilon')}", ""),
             (str(settings.get("floatx")), ""),
             (str(settings.get("image_data_format")), ""),
-            (f"{words} {'per call' if phase is None else phase}", ""),
-            (f"{settings.get('num_threads')} threads", ""),
         ]
+        # In a narrow line the phase comes first where it was set, the threads where it was not.
+        found += [learning, threads] if wide or phase is not None else [threads, learning]
     words = f" {human_bytes(now.memory)}" if now.memory else ""
     if now.attached:
         found.insert(2, (f"attached to {now.attached[:12]}{words}", ""))

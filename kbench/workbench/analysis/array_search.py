@@ -45,7 +45,7 @@ def unsearchable_reason(array: np.ndarray) -> str | None:
 def position_after(array: np.ndarray, index: list[int]) -> int:
     """The position, in C order, behind an index; ValueError if the array has it not."""
     if len(index) != array.ndim:
-        raise ValueError(f"{index} is no index of rank {array.ndim}")
+        raise ValueError(f"{index} is not an index of rank {array.ndim}")
     return int(np.ravel_multi_index(tuple(index), array.shape)) + 1 if array.ndim else 0
 
 

@@ -82,7 +82,7 @@ def _number(text: str) -> int | float:
     try:
         return float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no number; {HELP}") from None
+        raise ValueError(f"{text!r} is not a number; {HELP}") from None
 
 
 def _slack(text: str) -> float:

@@ -84,7 +84,7 @@ def loss_of(view: namespace.View, name: str) -> Tensor:
     loss = _loss_of(_result_of(value) if describe.is_function(value) else value)
     shown = describe.printable(name)
     if loss is None:
-        words = "is no symbol that depends on variables"
+        words = "is not a symbol that depends on variables"
         if keras_models.is_model(value):
             words = "has no loss; compile it first"
         raise ProtocolError("name", f"{shown} {words}")

@@ -191,11 +191,13 @@ def _jsonable(array: np.ndarray) -> object:
 def _png(stream: _Sink, array: np.ndarray, grey: bool, limits: tuple[float, float] | None) -> None:
     """Rank 2 as a heat map, one pixel an element; rank 3 with 1, 3 or 4 channels last as image."""
     if array.dtype.kind not in "biuf":
-        raise ArgumentError(f"an array of {array.dtype} is no picture")
+        raise ArgumentError(f"an array of {array.dtype} cannot be saved as a picture")
     picture = array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
     colours = picture.ndim == 3 and picture.shape[-1] in (3, 4)
     if not (picture.ndim == 2 or colours) or 0 in picture.shape:
-        raise ArgumentError(f"shape {list(array.shape)} is no picture; rank 2, or 3 or 4 channels")
+        raise ArgumentError(
+            f"shape {list(array.shape)} cannot be a picture; use rank 2, or 3 or 4 channels"
+        )
     if max(picture.shape[:2]) > MAX_PICTURE_PIXELS:
         raise ArgumentError(f"a picture has at most {MAX_PICTURE_PIXELS} pixels a side")
     from matplotlib.image import imsave

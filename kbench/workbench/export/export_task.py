@@ -28,7 +28,7 @@ def part_of(array: np.ndarray, index: Sequence[int], axes: Sequence[int]) -> np.
     """
     rank = array.ndim
     if len(set(axes)) != len(axes) or not all(0 <= axis < rank for axis in axes):
-        raise ArgumentError(f"axes {list(axes)} are no axes of rank {rank}")
+        raise ArgumentError(f"axes {list(axes)} are not axes of rank {rank}")
     if len(index) != rank:
         raise ArgumentError(f"index {list(index)} needs {rank} entries, one per axis")
     for axis, (at, size) in enumerate(zip(index, array.shape, strict=True)):

@@ -49,7 +49,7 @@ class GraphVerbs:
         if not tensors and describe.is_tensor(value):
             tensors = [value]
         if not tensors and not layer:
-            raise ProtocolError("name", f"{describe.printable(name)} is no tensor")
+            raise ProtocolError("name", f"{describe.printable(name)} is not a tensor")
         seen = _Seen(self._recorder)
         if start is not None and not layer:
             return _page(tensors, max(start, 0), seen)

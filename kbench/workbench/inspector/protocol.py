@@ -246,4 +246,4 @@ def plain(value: object) -> Any:
         return [plain(item) for item in value]
     if hasattr(value, "item"):
         return plain(value.item())
-    raise ProtocolError("json", f"{type(value).__name__} is no JSON value")
+    raise ProtocolError("json", f"{type(value).__name__} is not a JSON value")

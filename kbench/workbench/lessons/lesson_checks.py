@@ -161,7 +161,7 @@ class Expectation:
         many = "1 entry" if len(found) == 1 else f"{len(found)} entries"
         self._need(len(found) == count, f"has {many}; it should have {count}")
         for entry in found:
-            self._need(kind(entry) == "number", f"holds {article(kind(entry))}; numbers are wanted")
+            self._need(kind(entry) == "number", f"holds {article(kind(entry))}; expected numbers")
         return [float(entry) for entry in found]
 
     def reads(self, source: Tensor) -> bool:

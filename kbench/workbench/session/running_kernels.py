@@ -143,19 +143,19 @@ def read_connection(path: Path) -> JsonObject:
     """The content of a connection file.
 
     Raises:
-        AttachError: it cannot be read or is no connection file.
+        AttachError: it cannot be read or is not a connection file.
     """
     try:
         table = json.loads(paths.read_text(path))
     except OSError as error:
         raise AttachError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError):
-        raise AttachError(f"{path} is no connection file: it is not JSON") from None
+        raise AttachError(f"{path} is not a connection file: it is not JSON") from None
     if not isinstance(table, dict):
-        raise AttachError(f"{path} is no connection file")
+        raise AttachError(f"{path} is not a connection file")
     for name, kind in _FIELDS.items():
         if type(table.get(name)) is not kind:
-            raise AttachError(f"{path} is no connection file: {name} is missing or wrong")
+            raise AttachError(f"{path} is not a connection file: {name} is missing or wrong")
     if table["transport"] not in ("tcp", "ipc"):
         raise AttachError(f"{path}: the transport {table['transport'][:20]!r} is not known")
     return table

@@ -121,7 +121,7 @@ SHOWN: dict[str, dict[str, str]] = {  # what must be read; what is not here is r
         "tensor": "d y / d variable", "scalar": "d loss / d variable", "known": "d z / d variable",
         "tensors": "d y / d variable", "functions": "d f / d variable",
         "name of a tensor": "d loss / d", "name of a function": "d f / d",
-        "name of a variable": "w is no symbol", "without a name": "/ d variable; mean",
+        "name of a variable": "w is not a symbol", "without a name": "/ d variable; mean",
         "function without a name": "d w_2 / d variable",
     },
     "GraphView": {

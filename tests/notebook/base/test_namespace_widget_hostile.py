@@ -81,5 +81,5 @@ def test_no_name_and_no_value_breaks_a_tab(name: str, caplog: pytest.LogCaptureF
 
 
 def test_what_is_no_array_is_refused_in_words() -> None:
-    with pytest.raises(Exception, match="Evil is no array"):
+    with pytest.raises(Exception, match="Evil is not an array"):
         TensorView(Evil(), "evil")

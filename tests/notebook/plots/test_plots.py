@@ -235,7 +235,7 @@ def test_a_long_timeline_shows_the_slowest() -> None:
         (lambda: kbench.plots.heatmap(None), "a tensor, an array or numbers are needed; got None"),
         (lambda: kbench.plots.heatmap(K.function([], [K.ones(2)])), "needed; got a Function"),
         (lambda: kbench.plots.heatmap(np.zeros((0, 3))), "has no elements"),
-        (lambda: kbench.plots.heatmap([[1, 2], [3]]), "list is no array"),
+        (lambda: kbench.plots.heatmap([[1, 2], [3]]), "list is not an array"),
         (lambda: kbench.plots.heatmap(["a"]), "x cannot be drawn"),
         (lambda: kbench.plots.heatmap([1.0], index="0, 0"), "1 entries are needed"),
         (lambda: kbench.plots.heatmap([1.0], ax=3), "ax must be axes of matplotlib, got int"),

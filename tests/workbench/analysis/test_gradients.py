@@ -140,8 +140,8 @@ def test_values_of_one_call_come_before_values_of_several(desk: Desk) -> None:
 
 
 NO_LOSS = [
-    ("x", "is no symbol that depends on variables"),
-    ("n", "is no symbol that depends on variables"),
+    ("x", "is not a symbol that depends on variables"),
+    ("n", "is not a symbol that depends on variables"),
     ("i", "which has no gradient"),
     ("nope", "no name nope"),
     ("c", "depends on no variable"),

@@ -124,7 +124,7 @@ def test_graph_rows_stand_after_their_inputs(inspector: Inspector) -> None:
         assert found["cut"] == 0 and found["total"] == len(found["rows"]) >= 3
         for row in found["rows"]:
             assert all(one is not None and one < row["id"] for one in row["inputs"])
-    assert "no tensor" in refused(inspector, "graph", name="items")["reason"]
+    assert "is not a tensor" in refused(inspector, "graph", name="items")["reason"]
 
 
 def test_a_long_graph_is_cut_at_the_far_end(names: dict[str, Any]) -> None:

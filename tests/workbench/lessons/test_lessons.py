@@ -124,7 +124,7 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('y').uses('v')", "values: `y` does not use `v`"),
         ("expect('open').number", "kind: `open` is a tuple; it should be a number"),
         ("expect('n').numbers(2)", "kind: `n` is a number; it should be a tuple"),
-        ("expect('open').numbers(2)", "`open` holds None; numbers are wanted"),
+        ("expect('open').numbers(2)", "`open` holds None; expected numbers"),
         ("expect('pair').numbers(3)", "`pair` has 2 entries; it should have 3"),
         ("expect('w').holds([[1., 2.], [3., 5.]])", "is 4 at index (1, 1) where 5 is right"),
         ("expect('g').kind('function')", "kind: `g` is a Python function; it should be a function"),

@@ -29,7 +29,7 @@ def file_of(folder: Path, name: str = "kernel-abc.json", **changes: Any) -> Path
 
 BAD_FILES = [
     ("not JSON", b"hello", "not JSON"),
-    ("a list", b"[]", "no connection file"),
+    ("a list", b"[]", "not a connection file"),
     ("binary", b"\xff\x00", "not JSON"),
     ("empty", b"{}", "shell_port is missing"),
     ("deep", b"[" * 100_000, "not JSON"),

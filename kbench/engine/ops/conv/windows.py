@@ -140,7 +140,7 @@ def window_counts(
             spread = f" (spread to {reach(window, spacing[i])})" if spacing[i] > 1 else ""
             raise ShapeError(
                 f"a window of {window}{spread} is larger than spatial axis {i}, which has {size} "
-                "cells, so that nothing would be left"
+                "cells, so the output would be empty"
             )
     return tuple(
         window_count(size, windows[i], strides[i], padding, spacing[i])

@@ -136,7 +136,7 @@ def softplus(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `sigmoid(x)`.
     Source: Keras 2.3 `backend.softplus`.
 
@@ -159,7 +159,7 @@ def softsign(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `1 / (1 + |x|) ** 2`.
     Source: Keras 2.3 `backend.softsign`.
 
@@ -177,7 +177,7 @@ def sigmoid(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `y (1 - y)`.
     Source: Keras 2.3 `backend.sigmoid`.
 
@@ -200,7 +200,7 @@ def hard_sigmoid(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: 0.2 between -2.5 and 2.5, else 0.
     Source: Keras 2.3 `backend.hard_sigmoid`.
 
@@ -218,7 +218,7 @@ def tanh(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `1 - y * y`.
     Source: Keras 2.3 `backend.tanh`.
 

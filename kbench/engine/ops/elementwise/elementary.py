@@ -29,7 +29,7 @@ def abs(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x` and its dtype.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `sign(x)`, 0 at 0.
     Source: Keras 2.3 `backend.abs`.
 
@@ -47,7 +47,7 @@ def sign(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x` and its dtype.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: zero everywhere.
     Source: Keras 2.3 `backend.sign`.
 
@@ -65,7 +65,7 @@ def square(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x` and its dtype.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `2 x`.
     Source: Keras 2.3 `backend.square`.
 
@@ -87,7 +87,7 @@ def sqrt(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `1 / (2 sqrt(x))`, infinite at 0, and 0 for negatives.
     Source: Keras 2.3 `backend.sqrt`.
 
@@ -105,7 +105,7 @@ def exp(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `exp(x)`.
     Source: Keras 2.3 `backend.exp`.
 
@@ -123,7 +123,7 @@ def log(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `1 / x`.
     Source: Keras 2.3 `backend.log`.
 
@@ -145,7 +145,7 @@ def sin(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `cos(x)`.
     Source: Keras 2.3 `backend.sin`.
 
@@ -163,7 +163,7 @@ def cos(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x`, float.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: `-sin(x)`.
     Source: Keras 2.3 `backend.cos`.
 
@@ -185,7 +185,7 @@ def round(x: Operand) -> Tensor:
     Returns:
         Tensor of the shape of `x` and its dtype.
     Raises:
-        DtypeError: `x` is no array of numbers.
+        DtypeError: `x` is not an array of numbers.
     Gradient: zero everywhere.
     Source: Keras 2.3 `backend.round`.
 

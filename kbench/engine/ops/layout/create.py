@@ -160,7 +160,7 @@ def zeros_like(x: Operand, dtype: str | None = None, name: str | None = None) ->
     Returns:
         Tensor of the shape of `x`.
     Raises:
-        DtypeError: unknown dtype, or `x` is no array of numbers.
+        DtypeError: unknown dtype, or `x` is not an array of numbers.
     Gradient: none.
     Source: Keras 2.3 `backend.zeros_like`.
 
@@ -180,7 +180,7 @@ def ones_like(x: Operand, dtype: str | None = None, name: str | None = None) -> 
     Returns:
         Tensor of the shape of `x`.
     Raises:
-        DtypeError: unknown dtype, or `x` is no array of numbers.
+        DtypeError: unknown dtype, or `x` is not an array of numbers.
     Gradient: none.
     Source: Keras 2.3 `backend.ones_like`.
 
@@ -362,7 +362,7 @@ def one_hot(indices: Operand, num_classes: int | Tensor) -> Tensor:
     Returns:
         Tensor [*indices.shape, num_classes] of `floatx()`.
     Raises:
-        DtypeError: `indices` are no integers. ArgumentError: `num_classes` is none of at least 0.
+        DtypeError: `indices` are not integers. ArgumentError: `num_classes` is none of at least 0.
     Gradient: none.
     Source: Keras 2.3 `backend.one_hot`.
 

@@ -157,7 +157,7 @@ def gather(reference: Operand, indices: Operand) -> Tensor:
     Returns:
         Tensor [*indices.shape, *reference.shape[1:]] of the dtype of `reference`.
     Raises:
-        DtypeError: `indices` are no integers.
+        DtypeError: `indices` are not integers.
         ShapeError: an index is negative or at least the number of rows, when it is known or else
             at evaluation.
     Gradient: to `reference`; repeated indices add up.

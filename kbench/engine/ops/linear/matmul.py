@@ -359,7 +359,7 @@ def batch_dot(x: Operand, y: Operand, axes: int | Sequence[int] | None = None) -
         the batch; when only the batch is left, [batch, 1].
     Raises:
         ShapeError: rank below 2, or batch or contracted sizes differ.
-        ArgumentError: `axes` are no integers, or name the batch.
+        ArgumentError: `axes` are not integers, or name the batch.
     Gradient: to both.
     Source: Keras 2.3 `backend.batch_dot`.
 

@@ -243,7 +243,7 @@ def ctc_label_dense_to_sparse(labels: Operand, label_lengths: Operand) -> Tensor
         Sparse tensor [batch, most] of the dtype of `labels`.
     Raises:
         ShapeError: other ranks, or another number of rows.
-        DtypeError: lengths that are no integers, or float16 labels.
+        DtypeError: lengths that are not integers, or float16 labels.
         ArgumentError: at evaluation, a length below 0 or above the number of places.
     Gradient: none.
     Source: Keras 2.3 `backend.ctc_label_dense_to_sparse`.

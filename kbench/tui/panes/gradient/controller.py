@@ -142,7 +142,7 @@ class GradientController(PaneController):
 
     def _choose(self) -> None:
         if not self._losses:
-            self.bench.notify("there is no scalar tensor to derive", 2)
+            self.bench.notify("no scalar tensor to differentiate", 2)
             return
         losses = list(self._losses)
 

@@ -17,10 +17,10 @@ from kbench.tui.messages import (
     TraceNan,
 )
 from kbench.tui.panes.rows import (
-    KIND_WORDS,
     SHORT_DTYPES,
     NameRow,
     Statistics,
+    kind_word,
     number_text,
     shape_text,
 )
@@ -101,7 +101,7 @@ class VariablesTable(Table):
         Column("shape", 1, most=26),
         Column("dtype", 3, most=10),
         Column("size", 4, right=True),
-        Column("range / note", 0, most=60, least=20, stretch=True),
+        Column("range / note", 0, most=60, least=NARROW_RANGE_CELLS, stretch=True),
     )
 
     class FilterWanted(PaneMessage):
@@ -125,7 +125,7 @@ class VariablesTable(Table):
         """Rows below unfolded rows are on the screen, and not at hand or old."""
 
     class GraphWanted(PaneMessage):
-        """The user wants to see how the name comes about."""
+        """The user wants to see the graph of the name."""
 
         def __init__(self, name: str) -> None:
             self.name = name
@@ -294,8 +294,8 @@ class VariablesTable(Table):
             mark = "  "
         return [
             " " * (depth * (1 if narrow else 2)) + mark + safe(row.label if depth else row.name),
-            KIND_WORDS.get(row.kind, row.kind[:3]),
-            shape_text(row.shape),
+            kind_word(row),
+            shape_text(row.shape, "," if narrow else ", "),
             (SHORT_DTYPES.get(row.dtype, row.dtype) if narrow else row.dtype) or "-",
             row.about + human_bytes(row.nbytes).replace(" ", "" if narrow else " "),
             note_words(row, self.glyphs, narrow),
@@ -357,7 +357,7 @@ class VariablesTable(Table):
         self._ask_for_parts()
 
     def action_graph(self) -> None:
-        """Show how the name comes about."""
+        """Show the graph of the name."""
         if (key := self.current_key) is not None:
             self.post_message(self.GraphWanted(key))
 

@@ -23,7 +23,7 @@ async def test_find_goes_on_and_says_when_there_is_nothing() -> None:
     values[250, 7] = values[20, 3] = 0.75
     async with showing(values) as (app, pilot, _):
         screen = await press(pilot, "f", *"> x", "enter")
-        assert "'x' is no number" in screen
+        assert "'x' is not a number" in screen
         await pilot.press("backspace")
         screen = await press(pilot, *"0.5", "enter")
         assert "at (20, 3)" in screen and "0.75" in screen
