@@ -21,7 +21,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.inspector import protocol
+from kbench.workbench.protocol import messages
 from kbench.workbench.session import events
 from kbench.workbench.session.kernel_session import KernelSession
 
@@ -71,7 +71,7 @@ class Bench:
             self.done.setdefault(event.cell, threading.Event()).set()
         elif isinstance(event, events.Changed):
             data = dataclasses.asdict(event)
-            self.changes.append(protocol.size(protocol.push("changed", data)))
+            self.changes.append(messages.size(messages.push("changed", data)))
 
     def change(self, code: str) -> float:
         """Bytes of the change that a cell is followed by."""

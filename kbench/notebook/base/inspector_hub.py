@@ -12,7 +12,7 @@ from kbench.notebook.base import given, recording, redraw
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.inspector.namespace import View
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 PUSHES = ("watch", "gradient", "jobs")
 

@@ -38,11 +38,11 @@ from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.analysis import job_rows, plan_text
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import summary
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.lessons.lesson_coach import Coach
 from kbench.workbench.lessons.lesson_files import LessonError, load
 from kbench.workbench.nan import nan_verbs, nan_words
+from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches import watch_lines
 from kbench.workbench.watches.watch_lines import WatchLines, words
 

@@ -21,7 +21,7 @@ from kbench.notebook.widgets.tensor_view import TensorView
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.gradients import PREFIX
 from kbench.workbench.core_types import JsonObject, Row
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches.watches import describe_seconds
 
 if TYPE_CHECKING:

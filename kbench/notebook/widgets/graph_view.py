@@ -17,7 +17,7 @@ from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, details, element
 from kbench.workbench.analysis import graph_text
 from kbench.workbench.analysis.graph_fold import Folds
 from kbench.workbench.core_types import Row
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 MAX_NODES = 2_000
 """Nodes that are asked for."""

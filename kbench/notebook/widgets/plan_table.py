@@ -22,7 +22,7 @@ from kbench.notebook.html import html, job_view, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, element, join
 from kbench.workbench.analysis import engine_functions, job_text, plan_text
 from kbench.workbench.core_types import JsonObject, Row
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
     from kbench.notebook.base.redraw import Undo

@@ -14,7 +14,7 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NONE, NamespaceWidget, name_options
 from kbench.notebook.base.redraw import NameRows, names, rows
 from kbench.notebook.html import html, views
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 NEEDED = "a dictionary of names, a Keras model, a K.function, a tensor, a list of these, or a text"
 _SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {

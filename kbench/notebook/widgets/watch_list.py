@@ -14,7 +14,7 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.html import views
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches import watches
 from kbench.workbench.watches.watch_lines import line, words
 

@@ -14,8 +14,8 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Feeds, Recorder
+from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
     from kbench.api.differences import Comparison, Result

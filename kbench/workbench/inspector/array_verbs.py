@@ -10,8 +10,9 @@ from kbench.engine.runtime import config
 from kbench.workbench.analysis import array_search, conditions
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.export import export_task
-from kbench.workbench.inspector import namespace, protocol
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import namespace
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
 
 
 class ArrayVerbs:
@@ -122,7 +123,7 @@ class ArrayVerbs:
 
 def _fitting(found: JsonObject) -> JsonObject:
     """The window with as many of its first rows as one reply holds, or of one row's columns."""
-    room = protocol.MAX_PAGE_BYTES - protocol.size({**found, "cells": [], "heat": []})
+    room = messages.MAX_PAGE_BYTES - messages.size({**found, "cells": [], "heat": []})
     cells, fitting = found["cells"], 0
     while cells and _length(cells[0]) > room:
         cells = [line[: len(line) // 2] for line in cells[:1]]
@@ -144,7 +145,7 @@ def _fitting(found: JsonObject) -> JsonObject:
 
 def _length(line: list[str]) -> int:
     """Bytes of a row in a reply: the texts, and a digit for each."""
-    return protocol.size({"": line}) + len(line)
+    return messages.size({"": line}) + len(line)
 
 
 def _check_index(verb: str, index: list[Any]) -> None:

@@ -6,11 +6,12 @@ from functools import partial
 
 from kbench.workbench.analysis import gradients
 from kbench.workbench.core_types import JsonObject, Publish
-from kbench.workbench.inspector import namespace, protocol
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import namespace
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.kernel.latest_task import LatestTask
 from kbench.workbench.kernel.sandbox import Outcome
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
 
 BUDGET_SECONDS = 1.0
 """Of gradients that nobody has asked for by a key."""
@@ -67,7 +68,7 @@ class GradientVerbs:
         if self._publish is not None:
             found = {**_outcome_data(outcome, budget), "loss": loss, "number": number}
             found["seconds"] = outcome.seconds
-            self._publish(protocol.push("gradient", found))
+            self._publish(messages.push("gradient", found))
 
     def close(self) -> None:
         """Compute no more."""

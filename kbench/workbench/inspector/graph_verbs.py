@@ -9,8 +9,9 @@ import numpy as np
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import keras_graph, keras_models
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import namespace, protocol, recorder
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import namespace, recorder
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
     from kbench.engine.core.types import Shape
@@ -61,7 +62,7 @@ class GraphVerbs:
 
         limit = max(1, min(limit, MAX_NODES))
         found = build(limit)
-        while protocol.size(found) > protocol.MAX_PAGE_BYTES and limit:  # leave out far nodes
+        while messages.size(found) > messages.MAX_PAGE_BYTES and limit:  # leave out far nodes
             limit //= 2
             found = build(limit)
         return found
@@ -83,10 +84,10 @@ def _page(roots: list[Tensor], start: int, seen: _Seen) -> JsonObject:
     nodes = describe.nodes(roots)
     ids = {id(node): number for number, node in enumerate(nodes)}
     rows: list[JsonObject] = []
-    room, at = protocol.MAX_PAGE_BYTES - 1_000, start
+    room, at = messages.MAX_PAGE_BYTES - 1_000, start
     for at in range(start, min(len(nodes), MAX_PAGED_NODES)):
         row = _row(nodes[at], at, ids, seen)
-        room -= protocol.size(row) + 2
+        room -= messages.size(row) + 2
         if room < 0 and rows:
             break
         rows.append(row)

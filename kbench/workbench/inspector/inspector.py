@@ -30,14 +30,14 @@ from kbench.workbench.inspector import (
     job_verbs,
     namespace,
     plan_verbs,
-    protocol,
     recorder,
     signature,
 )
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.nan import nan_verbs
 from kbench.workbench.progress import pace
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 from kbench.workbench.watches import watch_verbs
 
@@ -160,15 +160,15 @@ class Inspector:
     def handle(self, raw: object) -> JsonObject:
         """The reply to a request, whatever the request is."""
         try:
-            request = protocol.parse(raw)
-            return protocol.reply(request, self._server(request.verb)(**request.arguments))
+            request = messages.parse(raw)
+            return messages.reply(request, self._server(request.verb)(**request.arguments))
         except ProtocolError as error:
-            return protocol.refusal(raw, error)
+            return messages.refusal(raw, error)
         except KbenchError as error:
-            return protocol.refusal(raw, ProtocolError("value", error.reason))
+            return messages.refusal(raw, ProtocolError("value", error.reason))
         except Exception as error:  # a reply must come, or the front end waits for ever
             reason = f"{type(error).__name__}: {explanation.safe_text(error)}"
-            return protocol.refusal(raw, ProtocolError("internal", reason))
+            return messages.refusal(raw, ProtocolError("internal", reason))
 
     def _server(self, verb: str) -> Callable[..., JsonObject]:
         """What answers a verb: a method of this class, or of one of the groups of verbs."""
@@ -189,11 +189,11 @@ class Inspector:
         if record:
             self._recorder.start()
         return {
-            "version": protocol.VERSION,
+            "version": messages.VERSION,
             "kbench": __version__,
             "python": platform.python_version(),
             "pid": os.getpid(),
-            "verbs": sorted(protocol.VERBS),
+            "verbs": sorted(messages.VERBS),
             "config": config.snapshot(),
             "epoch": self._view.epoch,
         }
@@ -218,7 +218,7 @@ class Inspector:
         self._view.refresh()
         self._view.scan(SCAN_SECONDS)
         changed, names = self._view.changed_since(since), self._view.names()
-        many = protocol.size({"names": [changed, names]}) > protocol.MAX_PAGE_BYTES
+        many = messages.size({"names": [changed, names]}) > messages.MAX_PAGE_BYTES
         return {
             "epoch": self._view.epoch,
             "names": [] if many else changed,
@@ -301,6 +301,6 @@ class Inspector:
         self._view.pushed_epoch = epoch
         if self._publish is None or not (names or refused or new):
             return
-        many = protocol.size({"names": names}) > protocol.MAX_PAGE_BYTES
+        many = messages.size({"names": names}) > messages.MAX_PAGE_BYTES
         data = {"names": [] if many else names, "many": many, "config": config.snapshot()}
-        self._publish(protocol.push("changed", {**data, "epoch": epoch, "refused": refused}))
+        self._publish(messages.push("changed", {**data, "epoch": epoch, "refused": refused}))

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from kbench.engine.runtime import profile
 from kbench.workbench.analysis import job_rows
 from kbench.workbench.core_types import JsonObject, Publish, Row
-from kbench.workbench.inspector import protocol
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class JobVerbs:
         head = self.head()
         if self._publish is not None and head is not None:
             running = sum(job.running for job in jobs)
-            self._publish(protocol.push("jobs", {"job": head, "running": running}))
+            self._publish(messages.push("jobs", {"job": head, "running": running}))
 
 
 def _listed(job: Job) -> Row:
@@ -140,6 +140,6 @@ def _within_room(data: JsonObject, job: Job, most: int) -> JsonObject:
     most = max(min(most, job_rows.MAX_WORKER_ROWS), 1)
     while True:
         filled = {**data, **job_rows.rows(job, most)}
-        if protocol.size({"data": filled}) <= protocol.MAX_PAGE_BYTES or most <= 1:
+        if messages.size({"data": filled}) <= messages.MAX_PAGE_BYTES or most <= 1:
             return filled
         most = max(most - ROOM_STEP_ROWS, 1)

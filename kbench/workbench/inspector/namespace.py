@@ -24,8 +24,9 @@ from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import protocol, summary, variable_rows
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import summary, variable_rows
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Last
@@ -233,7 +234,7 @@ class View:
         self.refresh()
         values = self.values()
         rows: list[JsonObject] = []
-        room = protocol.MAX_PAGE_BYTES
+        room = messages.MAX_PAGE_BYTES
         for place, name in self._wanted(names, pattern, start):
             if name in values:
                 if writing and (known := self._known.get(name)) is not None:
@@ -241,12 +242,12 @@ class View:
                 row, length = self._kept_row(name, values[name], statistics)
             elif name in self.unnamed_arrays:
                 row = self._row(name, self.unnamed_arrays[name], statistics)
-                length = protocol.size(row)
+                length = messages.size(row)
             elif "/" in name and (part := self._part_row(name, statistics)) is not None:
-                row, length = part, protocol.size(part)
+                row, length = part, messages.size(part)
             else:
                 row = {"name": describe.printable(name), "key": name, "kind": "gone"}
-                length = protocol.size(row)
+                length = messages.size(row)
             room -= length + 2
             if room < 0 and rows:
                 return rows, place
@@ -278,15 +279,15 @@ class View:
         if known is not None and not known.fixed and not known.is_array:
             self._scan_value(name, value)
             if known.seen is not None:
-                return known.seen, protocol.size(known.seen)
+                return known.seen, messages.size(known.seen)
         if known is None or not describe.is_tensor(value):
             row = self._row(name, value, statistics)
-            return row, protocol.size(row)
+            return row, messages.size(row)
         kept = known.rows.get(statistics)
         if kept is None or kept[0] != known.version or kept[1] is not value.last:
             version, last = known.version, value.last
             row = self._row(name, value, statistics)
-            kept = known.rows[statistics] = (version, last, row, protocol.size(row))
+            kept = known.rows[statistics] = (version, last, row, messages.size(row))
         return kept[2], kept[3]
 
     def _row(self, name: str, value: object, statistics: bool) -> JsonObject:
@@ -319,10 +320,10 @@ class View:
                 if keras_models.is_layer(value):
                     wanted += [(name, part) for part in keras_models.parts(value, name)]
         found: list[JsonObject] = []
-        room = protocol.MAX_PAGE_BYTES
+        room = messages.MAX_PAGE_BYTES
         for place, (name, part) in enumerate(wanted[max(start, 0) :], max(start, 0)):
             row = {**self._facts_of_part(part, statistics), "parent": name}
-            room -= protocol.size(row) + 2
+            room -= messages.size(row) + 2
             if room < 0 and found:
                 return found, place
             found.append(row)

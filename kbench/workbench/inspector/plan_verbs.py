@@ -9,8 +9,8 @@ from kbench.workbench.analysis import engine_functions, plan_text
 from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.inspector import namespace, recorder
 from kbench.workbench.inspector.job_verbs import JobVerbs
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.kernel.sandbox import Sandbox
+from kbench.workbench.protocol.messages import ProtocolError
 
 MAX_SOURCE_CHARACTERS = 40_000
 """Of a source that is asked for by its step; it must fit a message."""

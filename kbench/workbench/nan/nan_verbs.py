@@ -12,14 +12,15 @@ from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import engine_functions, gradients, keras_models
 from kbench.workbench.core_types import JsonObject, Publish
-from kbench.workbench.inspector import namespace, protocol, summary
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import namespace, summary
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.kernel.latest_task import LatestTask
 from kbench.workbench.kernel.sandbox import Outcome
 from kbench.workbench.nan import nan_trace, nan_words
 from kbench.workbench.nan.first_bad_call import RecordedCalls, first_bad_call
 from kbench.workbench.nan.nan_values import Array
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches import expressions
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ class NanVerbs:
             found = {**_outcome_data(outcome), "name": name, "job": number, "quiet": quiet}
             lines = [describe.printable(line, 300) for line in nan_words.lines(found)]
             found |= {"verdict": lines[0], "lines": lines}
-            self._publish(protocol.push("nan", found))
+            self._publish(messages.push("nan", found))
 
     def _trace(self, name: str, names: dict[str, object]) -> JsonObject:
         try:

@@ -71,7 +71,7 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def request(self, verb: str, **arguments: object) -> Future[Reply]:
-        """Ask the inspector; the future's reply is as protocol.py describes and never an error."""
+        """Ask the inspector; the future's reply is as messages.py describes and never an error."""
 
     @abc.abstractmethod
     def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:

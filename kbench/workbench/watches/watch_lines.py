@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import protocol
+from kbench.workbench.protocol import messages
 from kbench.workbench.watches import watches
 from kbench.workbench.watches.watches import Watches
 
@@ -35,7 +35,7 @@ def tell(shell: Shell, expression: str, watched: bool) -> None:
     """Have the panes watch an expression, or no longer; without panes nothing happens."""
     panes = channel(shell)
     if panes is not None:
-        panes.publish(protocol.push(PUSH_KIND, {"expression": expression, "watched": watched}))
+        panes.publish(messages.push(PUSH_KIND, {"expression": expression, "watched": watched}))
 
 
 class WatchLines:

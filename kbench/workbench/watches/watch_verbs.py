@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbench.workbench.core_types import JsonObject, Publish
-from kbench.workbench.inspector import namespace, protocol
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import namespace
 from kbench.workbench.inspector.recorder import Feeds, Recorder
 from kbench.workbench.kernel.sandbox import Sandbox
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches import expressions
 from kbench.workbench.watches.watches import MAX_WATCHES, Watches
 
@@ -29,7 +30,7 @@ class WatchVerbs:
     ) -> None:
         def tell(rows: list[JsonObject]) -> None:
             if publish is not None:
-                publish(protocol.push("watch", {"rows": rows}))
+                publish(messages.push("watch", {"rows": rows}))
 
         def fed(nodes: Sequence[Tensor]) -> Feeds:
             return recorder.feeds(nodes, {id(node) for node in nodes})[0]

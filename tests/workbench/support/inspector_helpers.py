@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from kbench.workbench.inspector import protocol
 from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.protocol import messages
 
 
 class Hostile:
@@ -45,7 +45,7 @@ class Loud:
 def ask(inspector: Inspector, verb: str, **arguments: Any) -> dict[str, Any]:
     reply = inspector.handle({"id": 1, "verb": verb, **arguments})
     assert json.loads(json.dumps(reply, allow_nan=False)) == reply
-    assert protocol.size(reply) <= protocol.MAX_MESSAGE_BYTES
+    assert messages.size(reply) <= messages.MAX_MESSAGE_BYTES
     assert reply["ok"], reply["error"]
     return reply["data"]
 
