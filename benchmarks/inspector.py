@@ -90,7 +90,7 @@ class Bench:
             raise SystemExit("a cell did not end")
 
     def ask(self, verb: str, **arguments: Any) -> None:
-        reply = self.session.ask(verb, timeout=30.0, **arguments)
+        reply = self.session.request(verb, **arguments).result(30.0)
         if not reply["ok"]:
             raise SystemExit(f"{verb}: {reply['error']['reason']}")
 
