@@ -225,7 +225,9 @@ def test_when_all_fail_there_is_no_table() -> None:
     error = found["kbench"].error
     assert isinstance(error, K.ShapeError) and error.place.file == __file__
     assert [one.place.file for one in error.operands] == [__file__] * 2
-    assert repr(found).startswith("comparison of 2 engines, no value\nkbench: ShapeError: dot: x")
+    assert repr(found).startswith(
+        "comparison of 2 engines, no value\nkbench: ShapeError: dot: inner"
+    )
 
 
 @pytest.mark.parametrize(

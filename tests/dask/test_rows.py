@@ -256,7 +256,7 @@ def test_shapes_are_inferred_for_what_is_given() -> None:
     with pytest.raises(ValueError) as caught:
         z = K.dot(x, K.variable(np.ones((3, 2))))
         analyse([z], {id(x): Known(Spec((None, 5, 4), "float32"), Rows(0))}, {})
-    assert "dot: x is float32[?, 5, 4]" in str(caught.value)
+    assert "dot: inner sizes differ: x float32[?, 5, 4] has 4" in str(caught.value)
 
 
 # ------------------------------------------------------------------ programs

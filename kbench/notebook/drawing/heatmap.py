@@ -306,10 +306,12 @@ def thinning(part: np.ndarray) -> str:
 
 
 def stretching(part: np.ndarray) -> str:
-    """What an image makes of its numbers, '' when they are taken as they are."""
-    if not part.size or _as_they_are(part):
+    """What an image makes of its numbers, '' when they are taken as they are; of a large one's the
+    means that are drawn count, however large it is."""
+    thin = thinned(part)
+    if not thin.size or _as_they_are(thin):
         return ""
-    finite = part[np.isfinite(part)]
+    finite = thin[np.isfinite(thin)]
     if not finite.size:
         return ""
     low, high = describe.number(finite.min()), describe.number(finite.max())

@@ -14,6 +14,7 @@ from kbench.dask.activity import Tracker
 from kbench.engine.inspect import roofline
 from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import RunRecord, StepRecord
+from kbench.tui.panes.plan.controller import PlanController
 from kbench.tui.panes.plan.steps import PlanTable
 from kbench.tui.panes.plan.view import PlanPane
 from kbench.tui.panes.plan.workers import WorkerTable
@@ -98,6 +99,19 @@ async def test_workers_lead_while_a_job_runs_and_after_it(size: tuple[int, int])
         shown = await until(app, pilot, "blas")
         assert "w shows the workers" in shown and "'mlp'" not in shown
         assert app.query_one(PlanTable).display
+
+
+async def test_a_key_counts_though_news_comes_right_behind_it() -> None:
+    async with bench((120, 40), session()) as (app, pilot, one):
+        await submit(pilot, "run")
+        await submit(pilot, "fit")
+        await pilot.press("f5")
+        await until(app, pilot, "step 120 of 300")
+        plan = app._main.panes.controller(PlanController)
+        for shown in ("blas", "step 120 of 300"):
+            plan.act(PlanTable.Wanted("turn"))
+            plan.changed()  # takes the place of the request before, which has not begun
+            await until(app, pilot, shown)
 
 
 async def test_w_turns_between_the_workers_and_the_run() -> None:

@@ -25,6 +25,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
+from kbench.engine.core import fork_safety
+
 PARENT_POLL_SECONDS = 0.5
 """Time between two looks at whether the parent is there, where the system does not tell."""
 
@@ -42,7 +44,7 @@ class _Requests:
     def __init__(self, answers: TextIO) -> None:
         self._asked: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
         self._answers = answers
-        self._answering = threading.Lock()
+        self._answering = fork_safety.lock()
         self.left: list[dict[str, Any]] | None = None
         """What is still to be done by itself, once nobody waits for answers any more."""
         threading.Thread(target=self._read, daemon=True).start()

@@ -33,6 +33,8 @@ class PlanController(PaneController):
         self._workers_dirty = True
         self._is_other = False  # the kernel, than that which the pane tells of
         self._pushed: list[JobHead] = []  # what the kernel has told of the job that leads
+        self._turns = 0  # keys that are still to be answered, as newer requests replace older ones
+        self._measures = False
         self._request = Latest(bench.run)
         bench.on(PlanTable.Wanted, self.act)
         bench.on(WorkersWanted, lambda event: self.act_on_workers(event.what, event.number))
@@ -82,19 +84,24 @@ class PlanController(PaneController):
         if is_old and self._answers and self.bench.shows("plan"):
             self._request.submit(self._fetch)
 
-    async def _fetch(self, measure: bool = False) -> None:
+    async def _fetch(self) -> None:
         pane = self._pane
         if pane is None:
             return
         if self._is_other:
             self._is_other = False
             await pane.forget()
+        while self._turns:
+            self._turns -= 1
+            self._workers_dirty = True
+            await pane.turn()
         if not self._answers:
             return
         if self._pushed:
             await pane.take(self._pushed.pop())
         follows = pane.shows_workers and pane.job is not None and pane.job.running
-        if measure or (self._dirty and not follows):
+        if self._measures or (self._dirty and not follows):
+            measure, self._measures = self._measures, False
             await self._fetch_run(pane, measure)
         if self._workers_dirty and pane.shows_workers:
             await self._fetch_workers(pane)
@@ -150,10 +157,11 @@ class PlanController(PaneController):
             self._dirty = True
             self._request.submit(self._fetch)
         elif event.what == "turn":
-            self._request.submit(self._turn)
+            self._turn()
         elif event.what == "measure":
             self._notify("measuring what this machine can do")
-            self._request.submit(partial(self._fetch, measure=True))
+            self._measures = True
+            self._request.submit(self._fetch)
         elif event.what == "details":
             self._show_lines("The run", [] if self._table is None else self._table.details())
         elif event.what == "place":
@@ -165,7 +173,7 @@ class PlanController(PaneController):
         if pane is None or pane.worker_table is None:
             return
         if what == "turn":
-            self._request.submit(self._turn)
+            self._turn()
         elif what == "job":
             newest = pane.job is not None and number == pane.job.job
             pane.pinned = None if newest else number
@@ -174,11 +182,9 @@ class PlanController(PaneController):
         elif what == "details":
             self._show_lines("The job", pane.worker_table.details())
 
-    async def _turn(self) -> None:
-        if (pane := self._pane) is not None:
-            self._workers_dirty = True
-            await pane.turn()
-            await self._fetch()
+    def _turn(self) -> None:
+        self._turns += 1
+        self._request.submit(self._fetch)
 
     def _opened(self, event: Table.Opened) -> None:
         """Enter in one of the two tables."""
