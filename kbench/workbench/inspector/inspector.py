@@ -96,7 +96,7 @@ class Inspector:
             *runs.served(),
             *self._job_verbs.served(),
         ]
-        self.answers = {one.question: one.serve for one in served}
+        self.answers = dict(served)
         """By the class of a question what answers it."""
         self._pace = pace.Pace(publish)
         self._publish = publish

@@ -128,12 +128,15 @@ def plain(value: object) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
-    if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+    whole = _JSON_SCALARS  # whose values are as they shall be: most, so that no call is worth while
     if isinstance(value, Record):
-        return {key: plain(item) for key, item in vars(value).items()}
+        value = vars(value)
+    if isinstance(value, dict):
+        return {
+            str(key): item if type(item) in whole else plain(item) for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [item if type(item) in whole else plain(item) for item in value]
     if hasattr(value, "item"):
         return plain(value.item())
     raise ProtocolError("json", f"{type(value).__name__} is no JSON value")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Self, TypeVar, cast
 
 from kbench.workbench.core_types import JsonObject
@@ -96,15 +95,11 @@ class Question(Record, Generic[ReplyData]):
     @classmethod
     def served_by(cls, serve: Callable[[Self], ReplyData]) -> Served:
         """What answers questions of this class."""
-        return Served(cls, serve)
+        return cls, serve
 
 
-@dataclass(frozen=True)
-class Served:
-    """A class of questions, and the method that answers them."""
-
-    question: type[Question[Any]]
-    serve: Callable[[Any], Answer]
+Served = tuple[type[Question[Any]], Callable[[Any], Answer]]
+"""A class of questions, and the method that answers them."""
 
 
 def _kinds(hint: Any, null: bool) -> tuple[type, ...]:

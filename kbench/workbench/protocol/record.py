@@ -97,7 +97,10 @@ class Record:
         if not isinstance(data, dict):
             raise MissingFieldError(f"{cls.__name__} is {type(data).__name__}, no object")
         names, reads = cls._names, cls._record_reads()
-        found = {name: value for name, value in data.items() if name in names}
+        if data.keys() <= names:
+            found = dict(data)
+        else:
+            found = {name: value for name, value in data.items() if name in names}
         if not cls._needed <= found.keys():
             missing = ", ".join(sorted(cls._needed - found.keys()))
             raise MissingFieldError(f"{cls.__name__} lacks {missing}")
@@ -105,7 +108,7 @@ class Record:
             if name in found:
                 found[name] = read(found[name])
         made = cls.__new__(cls)
-        made.__dict__.update(found)
+        object.__setattr__(made, "__dict__", found)
         return made
 
 
