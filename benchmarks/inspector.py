@@ -21,7 +21,12 @@ from statistics import median, quantiles
 from typing import Any
 
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.inspector import protocol
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.arrays import Window
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.names import Summary
+from kbench.workbench.protocol.question import Question
+from kbench.workbench.protocol.session import Changes
 from kbench.workbench.session import events
 from kbench.workbench.session.kernel_session import KernelSession
 
@@ -71,7 +76,7 @@ class Bench:
             self.done.setdefault(event.cell, threading.Event()).set()
         elif isinstance(event, events.Changed):
             data = dataclasses.asdict(event)
-            self.changes.append(protocol.size(protocol.push("changed", data)))
+            self.changes.append(messages.size(messages.push("changed", data)))
 
     def change(self, code: str) -> float:
         """Bytes of the change that a cell is followed by."""
@@ -89,10 +94,11 @@ class Bench:
         if not self.send(code).wait(120.0):
             raise SystemExit("a cell did not end")
 
-    def ask(self, verb: str, **arguments: Any) -> None:
-        reply = self.session.ask(verb, timeout=30.0, **arguments)
-        if not reply["ok"]:
-            raise SystemExit(f"{verb}: {reply['error']['reason']}")
+    def ask(self, question: Question[Any]) -> None:
+        try:
+            self.session.ask(question, timeout=30.0)
+        except ProtocolError as error:
+            raise SystemExit(f"{question.verb}: {error.reason}") from None
 
     def stop(self, ended: threading.Event) -> float:
         began = time.perf_counter()
@@ -118,30 +124,30 @@ def measure(folder: Path) -> dict[str, dict[str, float]]:
     rows: dict[str, dict[str, float]] = {"ready": {"median": bench.ready_seconds * 1000}}
     try:
         bench.run(SMALL)
-        rows["summary, 100 variables"] = timed(lambda: bench.ask("summary"))
+        rows["summary, 100 variables"] = timed(lambda: bench.ask(Summary()))
         rows["window 40x12"] = timed(
-            lambda: bench.ask("window", name="weights_7", rows=[0, 40], cols=[0, 12])
+            lambda: bench.ask(Window(name="weights_7", rows=[0, 40], cols=[0, 12]))
         )
-        rows["changes"] = timed(lambda: bench.ask("changes", since=0))
+        rows["changes"] = timed(lambda: bench.ask(Changes(since=0)))
         rows["a change of one name, bytes"] = {"median": bench.change("one = 1")}
         ended = bench.send(ROLLING)
         time.sleep(0.3)
-        rows["summary while Python runs"] = timed(lambda: bench.ask("summary"), 30)
+        rows["summary while Python runs"] = timed(lambda: bench.ask(Summary()), 30)
         rows["interrupt of a Python loop"] = {"median": bench.stop(ended) * 1000}
         ended = bench.send(FUNCTION)
         time.sleep(1.0)
-        rows["summary while a function runs"] = timed(lambda: bench.ask("summary"), 30)
+        rows["summary while a function runs"] = timed(lambda: bench.ask(Summary()), 30)
         rows["interrupt of a function"] = {"median": bench.stop(ended) * 1000}
         bench.run(MANY)
-        rows["summary, 1,000 variables"] = timed(lambda: bench.ask("summary"), 30)
+        rows["summary, 1,000 variables"] = timed(lambda: bench.ask(Summary()), 30)
         code = "for number in range(1000): globals()[f'many_{number}'].store(np.zeros((8, 8)))"
         rows["a change of 1,000 names, bytes"] = {"median": bench.change(code)}
         bench.run("for number in range(1000): del globals()[f'many_{number}']")
         bench.run(LARGE)
         first = time.perf_counter()
-        bench.ask("summary")
+        bench.ask(Summary())
         rows["first summary, 100 x 16 M"] = {"median": (time.perf_counter() - first) * 1000}
-        rows["summary, 100 x 16 M"] = timed(lambda: bench.ask("summary"), 30)
+        rows["summary, 100 x 16 M"] = timed(lambda: bench.ask(Summary()), 30)
     finally:
         bench.session.shutdown()
     return rows

@@ -10,14 +10,17 @@ import contextlib
 import re
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbench.cli.exit_codes import FAILED, INTERRUPTED, NO_KERNEL, OK
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.names import Summary
+from kbench.workbench.protocol.session import Changes
 from kbench.workbench.session import running_kernels
 from kbench.workbench.session.running_kernels import AttachError, Kernel
 
 if TYPE_CHECKING:
-    from kbench.engine.core.types import Row
+    from kbench.workbench.protocol.names import VariableRow
     from kbench.workbench.session import events
     from kbench.workbench.session.session_interface import Session
 
@@ -170,23 +173,23 @@ class _Client:
 
     def _tell_changes(self) -> None:
         """The rows of the names that the cell has changed."""
-        reply = self.session.ask("changes", since=self._epoch)
-        if reply.get("ok"):
-            self._epoch = reply["data"]["epoch"]
-            names = sorted(set(reply["data"]["names"]) & set(reply["data"]["all"]))
-            if reply["data"]["many"]:
-                print(f"{reply['data']['many']} names have changed; %vars shows them")
+        with contextlib.suppress(ProtocolError):
+            changes = self.session.ask(Changes(since=self._epoch))
+            self._epoch = changes.epoch
+            names = sorted(set(changes.names) & set(changes.all))
+            if changes.many:
+                print(f"{changes.many} names have changed; %vars shows them")
             if names:
                 self._vars(names)
 
     def _vars(self, names: list[str]) -> None:
         """The rows of names, or of all, as lines."""
-        given: dict[str, Any] = {"names": names} if names else {}
-        reply = self.session.ask("summary", **given)
-        if not reply.get("ok"):
-            print(f"no names: {clean(str(reply['error']['reason']))}")
+        try:
+            reply = self.session.ask(Summary(names=names or None))
+        except ProtocolError as error:
+            print(f"no names: {clean(error.reason)}")
             return
-        for row in reply["data"]["rows"]:
+        for row in reply.rows:
             print(clean(_line(row)))
 
     # ------------------------------------------------------------------ the session's thread
@@ -245,16 +248,12 @@ class _Client:
         self._leaving = True
 
 
-def _line(row: Row) -> str:
+def _line(row: VariableRow) -> str:
     """A row of the table of names as a line."""
-    shape = row.get("shape")
-    facts = [str(row.get("name")), str(row.get("kind")), str(row.get("dtype") or "")]
-    if shape is not None:
-        facts.append(str(tuple(shape)))
-    for key in ("note", "value", "text"):
-        if row.get(key):
-            facts.append(str(row[key]))
-    low, high = row.get("min"), row.get("max")
-    if low is not None:
-        facts.append(f"[{low} {high}]")
+    facts = [row.name, row.kind, row.dtype or ""]
+    if row.shape is not None:
+        facts.append(str(tuple(row.shape)))
+    facts.append(row.text or "")
+    if row.min is not None:
+        facts.append(f"[{row.min} {row.max}]")
     return "  ".join(fact for fact in facts if fact)

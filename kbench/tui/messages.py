@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from kbench.tui.panes.registry import BY_ID
-from kbench.workbench.core_types import JsonObject, SettingValue
+from kbench.workbench.core_types import SettingValue
+from kbench.workbench.protocol.arrays import Window
 
 if TYPE_CHECKING:
     from kbench.tui.panes.rows import NameRow
@@ -152,9 +153,9 @@ class SettingRefused(PaneMessage):
 
 
 class FetchPixel(PaneMessage):
-    """What the cursor in a picture is on is needed; `window` says where, as the inspector asks."""
+    """What the cursor in a picture is on is needed; `window` says where."""
 
-    def __init__(self, window: JsonObject) -> None:
+    def __init__(self, window: Window | None) -> None:
         self.window = window
         super().__init__()
 

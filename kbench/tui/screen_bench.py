@@ -24,6 +24,7 @@ from kbench.tui.text.text import safe
 from kbench.tui.transcript.transcript import Transcript
 from kbench.tui.workbench import Workbench, workbench
 from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.question import Question, ReplyData
 
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
@@ -142,9 +143,9 @@ class ScreenBench:
         """Call something once what has changed is on the screen."""
         self._screen.call_after_refresh(call)
 
-    async def ask(self, verb: str, timeout: float = 5.0, **arguments: object) -> JsonObject:
+    async def ask(self, question: Question[ReplyData], timeout: float = 5.0) -> ReplyData:
         """The inspector's answer."""
-        return await self.link.ask(verb, timeout, **arguments)
+        return await self.link.ask(question, timeout)
 
     def clock(self) -> float:
         """Seconds of the app."""

@@ -195,6 +195,7 @@ def _fixed_session(timing: _Timing) -> Session:
     """A session in this process that tells nothing of this machine and its speed."""
     from kbench.engine.runtime import config
     from kbench.workbench.history.journal import Journal
+    from kbench.workbench.protocol.runs import Trace
     from kbench.workbench.session.local_session import LocalSession
 
     class FixedSession(LocalSession):
@@ -204,7 +205,7 @@ def _fixed_session(timing: _Timing) -> Session:
             config.assign("num_threads", NUM_THREADS)
             timing.start()
             super().start()
-            self.request("trace", on=True)
+            self.ask(Trace(on=True))
 
         def _emit(self, event: Any) -> None:
             if any(field.name == "seconds" for field in dataclasses.fields(event)):

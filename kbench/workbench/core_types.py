@@ -21,4 +21,4 @@ SettingValue = str | int | float | None
 """What a setting is set to; the kernel judges it."""
 
 Publish = Callable[[JsonObject], None]
-"""Sends the front ends a message that nobody asked for, as `protocol.push` makes them."""
+"""Sends the front ends a message that nobody asked for, as `messages.push` makes them."""

@@ -19,7 +19,7 @@ from cases import CASES
 
 import kbench as K
 from kbench.cli import main
-from kbench.workbench.inspector import protocol
+from kbench.workbench.protocol import verbs
 from tests.api.test_wrong_calls import CANNOT_BE_WRONG
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,7 +144,7 @@ def test_names_on_pages_of_the_design_are_in_the_sources(page):
 def test_every_verb_of_the_inspector_has_an_example_that_is_what_it_answers():
     """After a change of the replies: `python .ci/wire.py`."""
     text = (ROOT / "docs" / "design" / "wire.md").read_text("utf-8")
-    assert set(re.findall(r"^### (\w+)$", text, re.MULTILINE)) == set(protocol.VERBS)
+    assert set(re.findall(r"^### (\w+)$", text, re.MULTILINE)) == set(verbs.VERBS)
     done = subprocess.run(
         [sys.executable, ".ci/wire.py", "--check"], cwd=ROOT, capture_output=True, text=True
     )

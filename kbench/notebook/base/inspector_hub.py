@@ -12,7 +12,8 @@ from kbench.notebook.base import given, recording, redraw
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.inspector.namespace import View
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.graphs import Graph, GraphReply
+from kbench.workbench.protocol.question import Question, ReplyData
 
 PUSHES = ("watch", "gradient", "jobs")
 
@@ -40,26 +41,21 @@ class InspectorHub:
         """The names."""
         return self.inspector.view
 
-    def ask(self, verb: str, **arguments: object) -> JsonObject:
+    def ask(self, question: Question[ReplyData]) -> ReplyData:
         """What the inspector answers.
 
         Raises:
             ProtocolError: it refuses; the reason is for the user.
         """
-        reply = self.inspector.handle({"id": 0, "verb": verb, **arguments})
-        if not reply["ok"]:
-            raise ProtocolError(reply["error"]["kind"], reply["error"]["reason"])
-        data: JsonObject = reply["data"]
-        return data
+        request = {"id": 0, "verb": question.verb, **question.arguments()}
+        return question.answer(self.inspector.handle(request))
 
-    def graph(self, name: str, most: int) -> JsonObject:
+    def graph(self, name: str, most: int) -> GraphReply:
         """All pages of a graph, up to `most` nodes."""
-        whole = self.ask("graph", name=name, start=0)
-        start = whole.get("next")
-        while start is not None and len(whole["rows"]) < most:
-            page = self.ask("graph", name=name, start=start)
-            whole["rows"] += page["rows"]
-            start = page.get("next")
+        whole = page = self.ask(Graph(name=name, start=0))
+        while page.next is not None and len(whole.rows) < most:
+            page = self.ask(Graph(name=name, start=page.next))
+            whole.rows.extend(page.rows)
         return whole
 
     def name_of(self, value: object) -> str:

@@ -16,7 +16,7 @@ from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import element
 from kbench.workbench.errors import explanation
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
     from kbench.notebook.base.widget_types import ChoiceControl, Control, TraitChange

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbench.engine.core import fork_safety
 from kbench.engine.runtime.signal import Signal
-from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector.namespace import View
+from kbench.workbench.protocol.names import VariableRow
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison
@@ -194,7 +194,7 @@ def names(namespace: dict[str, object] | None = None) -> View:
     return View(*named(namespace))
 
 
-class NameRows(list[JsonObject]):
+class NameRows(list[VariableRow]):
     """Rows of names, and how many names there are in `total`, those included that have no row."""
 
     total = 0
@@ -203,7 +203,7 @@ class NameRows(list[JsonObject]):
 def rows(
     view: View,
     pattern: str | None = None,
-    order: Callable[[JsonObject], SupportsRichComparison] | None = None,
+    order: Callable[[VariableRow], SupportsRichComparison] | None = None,
 ) -> NameRows:
     """The rows of a view's names with their statistics: the first `MAX_ROWS` in an order.
 
@@ -214,16 +214,16 @@ def rows(
     found = _pages(view, None, False, pattern)
     if order is not None:
         found.sort(key=order)
-    chosen = [row["key"] for row in found[:MAX_ROWS]]
-    shown = NameRows(row for row in _pages(view, chosen, True) if row["kind"] != "gone")
+    chosen = [row.key for row in found[:MAX_ROWS]]
+    shown = NameRows(row for row in _pages(view, chosen, True) if row.kind != "gone")
     shown.total = len(found) - len(chosen) + len(shown)
     return shown
 
 
 def _pages(
     view: View, chosen: list[str] | None, statistics: bool, pattern: str | None = None
-) -> list[JsonObject]:
-    found: list[JsonObject] = []
+) -> list[VariableRow]:
+    found: list[VariableRow] = []
     start: int | None = 0
     while start is not None:
         page, start = view.rows(chosen, statistics, pattern, start)

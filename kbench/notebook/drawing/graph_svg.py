@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from kbench.notebook.drawing.graph_layout import Layout, laid_out
 from kbench.notebook.html.markup import Html, element, escape, join
-from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.graphs import GraphNode
 
 NODE_WIDTH, NODE_HEIGHT = 190, 44
 """Pixels of a node."""
@@ -28,15 +28,15 @@ _FONT = "ui-monospace, Menlo, Consolas, monospace"
 
 
 def drawing(
-    title: str, rows: Sequence[Row], beside: Mapping[int, str], hidden: Mapping[int, int]
+    title: str, rows: Sequence[GraphNode], beside: Mapping[int, str], hidden: Mapping[int, int]
 ) -> Html:
     """The picture of rows with `id`, `inputs` (ids among the rows), `name`, `op`, `spec`.
 
     `beside` is told within a node (its variables), `hidden` how many nodes a folded one hides.
     """
-    known = {row["id"]: row for row in rows}
+    known = {row.id: row for row in rows}
     inputs = {
-        key: [key for key in dict.fromkeys(row["inputs"]) if key in known]
+        key: [key for key in dict.fromkeys(row.inputs) if key in known]
         for key, row in known.items()
     }
     layout = laid_out(inputs)
@@ -68,10 +68,10 @@ def drawing(
     )
 
 
-def description(rows: Sequence[Row]) -> str:
+def description(rows: Sequence[GraphNode]) -> str:
     """The drawing in a sentence."""
-    ends = {source for row in rows for source in row["inputs"]}
-    last = [str(row["name"]) for row in rows if row["id"] not in ends]
+    ends = {source for row in rows for source in row.inputs}
+    last = [row.name for row in rows if row.id not in ends]
     return f"{len(rows)} nodes in layers, from the inputs down to {', '.join(last[:4])}"
 
 
@@ -83,11 +83,11 @@ def _top(layer: int) -> float:
     return layer * (NODE_HEIGHT + LAYER_GAP) + 4
 
 
-def _node(layout: Layout, row: Row, beside: str, hidden: int) -> Html:
+def _node(layout: Layout, row: GraphNode, beside: str, hidden: int) -> Html:
     """A box with the operation, the name, and what is told beside it."""
-    key = row["id"]
+    key = row.id
     left, top = _middle(layout, layout.place[key]) - NODE_WIDTH / 2, _top(layout.layer[key])
-    kind = row.get("kind", "layer")
+    kind = row.kind or "layer"
     dashes = {"stroke_dasharray": "4 3"} if hidden else {}
     rounded = "18" if kind in ("placeholder", "variable", "constant") else "3"
     box = element(
@@ -103,10 +103,10 @@ def _node(layout: Layout, row: Row, beside: str, hidden: int) -> Html:
         **dashes,
     )
     more = f" (+{hidden} folded)" if hidden else ""
-    head = f"{row['op'] if kind == 'tensor' else kind}{more}"
+    head = f"{row.op if kind == 'tensor' else kind}{more}"
     if kind == "layer":
-        head = str(row["op"])
-    second = str(row["name"]).removesuffix(":0")
+        head = row.op
+    second = row.name.removesuffix(":0")
     if beside:
         second = beside
     middle = left + NODE_WIDTH / 2
@@ -117,18 +117,18 @@ def _node(layout: Layout, row: Row, beside: str, hidden: int) -> Html:
     ]
     spec = element(
         "text",
-        escape(row["spec"], _EDGE_CHARACTERS),
+        escape(row.spec, _EDGE_CHARACTERS),
         x=f"{middle + 5:.0f}",
         y=f"{top + NODE_HEIGHT + 14:.0f}",
         font_size="10",
     )
-    whole = "  ".join(str(text) for text in (row["name"], row["op"], row["spec"], beside) if text)
+    whole = "  ".join(str(text) for text in (row.name, row.op, row.spec, beside) if text)
     return element("g", join([element("title", escape(whole, 300)), box, *texts, spec]))
 
 
-def _seen(row: Row) -> str:
+def _seen(row: GraphNode) -> str:
     """What a run saw of a node that is not finite, which matters more than its name."""
-    return f"{row['bad']} not finite!" if row.get("bad") else ""
+    return f"{row.bad} not finite!" if row.bad else ""
 
 
 def _edge(layout: Layout, source: int, key: int) -> Html:

@@ -32,6 +32,7 @@ from kbench.workbench.core_types import Row
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
+from kbench.workbench.protocol.runs import Limits, PlanStep
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
@@ -86,7 +87,7 @@ def _show(value: object, found: KnownValue) -> str:
         return page(head, error_view.parts(value))
     if type(value) is RunRecord:
         return page(
-            _head("run", value.function, _duration(value)), [run_table(describe.run(value))]
+            _head("run", value.function, _duration(value)), [_run_table(describe.run(value))]
         )
     if collection.is_collection(value):
         return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
@@ -216,7 +217,7 @@ def _function(value: Function) -> str:
     parts = [facts(known)]
     rows = describe.plan(value)
     if rows is not None:
-        parts.append(details("last run", run_table(rows)))
+        parts.append(details("last run", _run_table(rows)))
     return page(_head("function", str(value.name), ""), parts)
 
 
@@ -233,29 +234,36 @@ def _duration(record: RunRecord) -> str:
     return f"{count} step{'' if count == 1 else 's'}, {seconds(record.seconds)}"
 
 
-def run_table(rows: Row, limits: Row | None = None) -> Html:
-    """The steps of a recorded run: what, in which form, how long, how fast.
+def _run_table(run: Row) -> Html:
+    """As `run_table`, of a run as the engine describes it."""
+    return run_table([PlanStep.built(row) for row in run["rows"]], run["seconds"])
 
-    With `limits`, the best rates of this machine, each step's part of them too; they may be empty.
+
+def run_table(
+    steps: Sequence[PlanStep], whole: float, limits: Limits | None = None, of_peak: bool = False
+) -> Html:
+    """The steps of a run of `whole` seconds: what, in which form, how long, how fast.
+
+    `of_peak`: with a column of each step's part of `limits`, the best rates of this machine.
     """
     lines = [
         (
-            row["step"],
-            row["op"],
-            row["form"],
-            seconds(float(row["seconds"])),
-            *([] if limits is None else [plan_text.of_limit(row, limits)]),
-            describe.size(row["bytes"]),
-            "-" if row["gb_per_s"] is None else f"{row['gb_per_s']:.3g}",
-            "-" if not row["flops"] else f"{row['gflop_per_s']:.3g}",
-            row["place"] or "",
+            row.step,
+            row.op,
+            row.form,
+            seconds(row.seconds),
+            *([plan_text.of_limit(row, limits)] if of_peak else []),
+            describe.size(row.bytes),
+            "-" if row.gb_per_s is None else f"{row.gb_per_s:.3g}",
+            "-" if not row.flops else f"{row.gflop_per_s:.3g}",
+            row.place or "",
         )
-        for row in rows["rows"][:40]
+        for row in steps[:40]
     ]
-    count = len(rows["rows"])
+    count = len(steps)
     cut = f", the first {len(lines)} shown" if count > len(lines) else ""
-    steps = f"{count} step{'' if count == 1 else 's'}"
-    caption = f"{steps}{cut}, {seconds(float(rows['seconds']))} in all"
-    part = () if limits is None else ("% of peak",)
+    words = f"{count} step{'' if count == 1 else 's'}"
+    caption = f"{words}{cut}, {seconds(whole)} in all"
+    part = ("% of peak",) if of_peak else ()
     heads = ("step", "op", "form", "time", *part, "moved", "GB/s", "GFLOP/s", "made at")
     return element("div", table(caption, heads, lines), class_="kb-text")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kbench.api.differences import seconds
 from kbench.engine.inspect import describe
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import Html, element, escape, join, table
 from kbench.workbench.analysis import job_text
-from kbench.workbench.core_types import Row
 from kbench.workbench.progress.duration import clock
+from kbench.workbench.protocol.runs import JobHead, OtherWorkers, WorkerRow
 
 MAX_WORKERS = 20
 """Workers with a row of their own; with more there would be no room for the steps of a run."""
@@ -17,29 +19,32 @@ BAR_CHARACTERS = 6
 HEADS = ("worker", "address", "state", "tasks", "rows", "time", "share", "received", "returned")
 
 
-def parts(data: Row) -> list[Html]:
-    """A reply of the inspector to `jobs`: how far the job is, what stands out, its workers."""
-    job, rows, others = data["shown"], data["rows"], data["others"]
+def parts(
+    job: JobHead, rows: Sequence[WorkerRow], others: OtherWorkers | None = None
+) -> list[Html]:
+    """How far a job is, what stands out, its workers; `others` are those without a row."""
     title, _, far = job_text.headline(job).partition(": ")
     head = join([element("b", views.long(title)), views.long(f": {far}")])
     found = [element("p", head, class_="kb-head")]
     found += [element("p", views.long(words)) for words in job_text.remarks(job, rows)]
     if rows:
-        lines = [_cells(row) for row in [*rows, *([others] if others else [])]]
-        shown = f"the {len(rows)} of {job['workers']} workers that matter most" if others else ""
+        lines = [_cells(row) for row in _listed(rows, others)]
+        shown = f"the {len(rows)} of {job.workers} workers that matter most" if others else ""
         caption = shown or f"{len(rows)} worker{'' if len(rows) == 1 else 's'}"
         found.append(element("div", table(caption, HEADS, lines), class_="kb-text"))
     return found
 
 
-def text(data: Row) -> str:
+def text(job: JobHead, rows: Sequence[WorkerRow], others: OtherWorkers | None = None) -> str:
     """The same in words, a line for each worker."""
-    job, rows, others = data["shown"], data["rows"], data["others"]
-    lines = [
-        f"  {job_text.line(row, time, describe.size)}"
-        for row in [*rows, *([others] if others else [])]
-    ]
+    lines = [f"  {job_text.line(row, time, describe.size)}" for row in _listed(rows, others)]
     return "\n".join([job_text.headline(job), *job_text.remarks(job, rows), *lines])
+
+
+def _listed(
+    rows: Sequence[WorkerRow], others: OtherWorkers | None
+) -> list[WorkerRow | OtherWorkers]:
+    return [*rows, *([] if others is None else [others])]
 
 
 def time(count: float) -> str:
@@ -47,23 +52,23 @@ def time(count: float) -> str:
     return seconds(count) if 0 < count < 60 else clock(count)
 
 
-def _cells(row: Row) -> list[object]:
+def _cells(row: WorkerRow | OtherWorkers) -> list[object]:
     figures = [
-        f"{row['tasks']:,}",
-        f"{row['rows']:,}",
-        time(float(row["seconds"])),
-        _share(float(row["share"])),
-        describe.size(row["received"]),
-        describe.size(row["returned"]),
+        f"{row.tasks:,}",
+        f"{row.rows:,}",
+        time(row.seconds),
+        _share(row.share),
+        describe.size(row.received),
+        describe.size(row.returned),
     ]
-    if "count" in row:
-        return [f"{row['count']:,} more", "", "", *figures]
-    return [job_text.name(row), row["address"], _state(row), *figures]
+    if isinstance(row, OtherWorkers):
+        return [f"{row.count:,} more", "", "", *figures]
+    return [job_text.name(row), row.address, _state(row), *figures]
 
 
-def _state(row: Row) -> Html:
+def _state(row: WorkerRow) -> Html:
     words = job_text.state(row)
-    bad = row["state"] == "lost" or "slow" in row
+    bad = row.state == "lost" or row.slow is not None
     return element("span", words, class_="kb-bad") if bad else escape(words)
 
 

@@ -75,7 +75,7 @@ def details(title: str, content: Html, is_open: bool = False) -> Html:
     )
 
 
-def histogram(counts: Sequence[int], low: float, high: float) -> Html:
+def histogram(counts: Sequence[int], low: float | None, high: float | None) -> Html:
     """A bar of block characters, with its meaning in words for those who do not see it."""
     if not counts:
         return Html("")

@@ -23,6 +23,7 @@ from kbench.notebook.html.markup import (
 )
 from kbench.notebook.html.style import STYLE
 from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.names import VariableRow, number_of
 
 MAX_ROWS = 100
 """Rows of a table; fewer where they would not fit an output."""
@@ -113,7 +114,7 @@ def listing(
 # ------------------------------------------------------------------ names
 
 
-def names_table(rows: Sequence[Row], title: str = "names") -> str:
+def names_table(rows: Sequence[VariableRow], title: str = "names") -> str:
     """Rows of `namespace.View` as a table; a long list is cut, and says so.
 
     Of `NameRows` (redraw.py) it says how many names there are in all.
@@ -128,16 +129,16 @@ def names_table(rows: Sequence[Row], title: str = "names") -> str:
         shown = shown[: max(len(shown) * 3 // 4, 1)]
 
 
-def _names_page(shown: Sequence[Row], total: int, title: str) -> str:
+def _names_page(shown: Sequence[VariableRow], total: int, title: str) -> str:
     lines = [
         (
-            row["name"],
-            row["kind"],
+            row.name,
+            row.kind,
             spec_of(row),
             _last_shape(row),
-            row.get("about", "") + describe.size(row.get("bytes")),
+            (row.about or "") + describe.size(row.bytes),
             _range(row),
-            f"v{row['version']}" if "version" in row else "",
+            f"v{row.version}" if row.version is not None else "",
         )
         for row in shown
     ]
@@ -148,24 +149,23 @@ def _names_page(shown: Sequence[Row], total: int, title: str) -> str:
     return styled(join([_title(title), content]))
 
 
-def _last_shape(row: Row) -> str:
-    last = row.get("last")
-    return f"[{', '.join(map(str, last['shape']))}]" if last else ""
+def _last_shape(row: VariableRow) -> str:
+    return "" if row.last is None else f"[{', '.join(map(str, row.last.shape))}]"
 
 
-def spec_of(row: Row) -> str:
+def spec_of(row: VariableRow) -> str:
     """`float32[2, 3]` of what has a shape, else what kind of object it is."""
-    if "shape" in row:
-        return describe.spec_text(row["shape"], row["dtype"])
-    length = f" of {row['length']}" if "length" in row else ""
-    return f"{row.get('type', '')}{length}"
+    if row.shape is not None:
+        return describe.spec_text(row.shape, row.dtype or "")
+    length = "" if row.length is None else f" of {row.length}"
+    return f"{row.type or ''}{length}"
 
 
-def _range(row: Row) -> Html:
+def _range(row: VariableRow) -> Html:
     """NaN and infinities in words, then the range with a histogram; or the value itself."""
-    if "histogram" not in row:
-        last = row.get("last") or {}
-        return escape(row.get("text") or last.get("text") or "", RANGE_CHARACTERS)
-    flags = element("span", f"{row['flags']} ", class_="kb-bad") if row["flags"] else Html("")
-    mark = escape("~" if row.get("sampled") else "")
-    return join([flags, mark, histogram(row["histogram"], row["min"], row["max"])])
+    if row.histogram is None:
+        last = "" if row.last is None else row.last.text
+        return escape(row.text or last or "", RANGE_CHARACTERS)
+    flags = element("span", f"{row.flags} ", class_="kb-bad") if row.flags else Html("")
+    mark = escape("~" if row.sampled else "")
+    return join([flags, mark, histogram(row.histogram, number_of(row.min), number_of(row.max))])

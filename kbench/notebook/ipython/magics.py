@@ -38,11 +38,12 @@ from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.analysis import job_rows, plan_text
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import summary
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.lessons.lesson_coach import Coach
 from kbench.workbench.lessons.lesson_files import LessonError, load
 from kbench.workbench.nan import nan_verbs, nan_words
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.runs import PlanStep
 from kbench.workbench.watches import watch_lines
 from kbench.workbench.watches.watch_lines import WatchLines, words
 
@@ -89,8 +90,8 @@ class KbenchMagics(Magics):
         view = names()
         found = rows(view, line.strip() or None)
         values = view.values()
-        width = max((len(row["name"]) for row in found), default=0)
-        texts = [f"{row['name']:<{width}}  {summary.line(values[row['key']])}" for row in found]
+        width = max((len(row.name) for row in found), default=0)
+        texts = [f"{row.name:<{width}}  {summary.line(values[row.key])}" for row in found]
         texts += [f"and {found.total - len(found)} more"] if found.total > len(found) else []
         none = f"no name fits {line.strip()!r}" if line.strip() else "no names yet"
         return TextAndHtml("\n".join(texts) or none, views.names_table(found))
@@ -144,8 +145,8 @@ class KbenchMagics(Magics):
         """
         job = None if line.strip() else job_rows.first(job_rows.known())
         if job is not None:
-            data = {"shown": job_rows.head(job), **job_rows.rows(job, job_view.MAX_WORKERS)}
-            return TextAndHtml(job_view.text(data), views.styled(join(job_view.parts(data))))
+            told = (job_rows.head(job), *job_rows.rows(job, job_view.MAX_WORKERS))
+            return TextAndHtml(job_view.text(*told), views.styled(join(job_view.parts(*told))))
         value = self._running.user_ns.get(line.strip())
         if not describe.is_function(value):
             raise UsageError(f"%plan wants the name of a K.function, got {line.strip()!r}")
@@ -305,7 +306,7 @@ def _watched(board: WatchLines) -> TextAndHtml:
     """All watches as lines and as a table."""
     found = board.rows()
     texts = board.texts(found)
-    rows = [(row["expression"], row["before"], words(row)) for row in found]
+    rows = [(row.expression, row.before, words(row)) for row in found]
     content = element("div", table("watches", ("watch", "before", "now"), rows), class_="kb-text")
     return TextAndHtml(
         "\n".join(texts) or "no watches; %watch K.mean(w) adds one", views.styled(content)
@@ -328,17 +329,17 @@ def _pairs(title: str, facts: list[tuple[str, str]]) -> TextAndHtml:
 def _run(rows: JsonObject) -> TextAndHtml:
     """A recorded run as text and as a table."""
     lines = [f"{rows['function']}  {seconds(float(rows['seconds']))}"]
-    for row in rows["rows"][:40]:
-        speed = f"{row['gb_per_s']:.3g} GB/s" if row["gb_per_s"] else ""
-        time = seconds(float(row["seconds"]))
-        moved = describe.size(row["bytes"])
-        name = str(row["op"])
+    steps = [PlanStep.built(row) for row in rows["rows"]]
+    for row in steps[:40]:
+        speed = f"{row.gb_per_s:.3g} GB/s" if row.gb_per_s else ""
+        time, moved, name = seconds(row.seconds), describe.size(row.bytes), row.op
         if len(name) > 24:  # a line of its own, or the figures are cut where lines are short
             lines.append(f"  {name}")
             name = ""
-        lines.append(f"  {name:<24} {row['form']:<8} {time:>10} {moved:>8}  {speed}".rstrip())
-    if len(rows["rows"]) > 40:
-        lines.append(f"  {len(rows['rows'])} steps, the first 40 shown")
+        lines.append(f"  {name:<24} {row.form:<8} {time:>10} {moved:>8}  {speed}".rstrip())
+    if len(steps) > 40:
+        lines.append(f"  {len(steps)} steps, the first 40 shown")
     title: Html = element("p", element("b", f"function {rows['function']}"), class_="kb-head")
-    shown = html.run_table(rows, plan_text.known_limits())
+    limits = plan_text.known_limits()
+    shown = html.run_table(steps, float(rows["seconds"]), limits, of_peak=limits is not None)
     return TextAndHtml("\n".join(lines), views.styled(join([title, shown])))

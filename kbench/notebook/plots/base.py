@@ -18,7 +18,7 @@ from kbench.notebook.base.computed import value_of
 from kbench.notebook.base.redraw import names
 from kbench.notebook.base.slicing import Slice, first
 from kbench.notebook.html import views
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor

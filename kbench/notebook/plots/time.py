@@ -19,7 +19,7 @@ from kbench.notebook.plots import base
 from kbench.notebook.plots.records import GradientNorms, History
 from kbench.workbench.analysis import engine_functions
 from kbench.workbench.core_types import JsonObject, Row
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

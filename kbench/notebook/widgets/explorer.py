@@ -28,7 +28,7 @@ from kbench.notebook.widgets.plan_table import PlanTable
 from kbench.notebook.widgets.tensor_view import TensorView
 from kbench.notebook.widgets.variable_table import VariableTable
 from kbench.notebook.widgets.watch_list import WatchList
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 NEEDED = "a dictionary of names, a name, a tensor, an array, a K.function or a Keras model"
 TITLES = ("Names", "Value", "Watches", "Gradients", "Graph", "Plan", "A/B", "Settings")

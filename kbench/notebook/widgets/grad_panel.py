@@ -21,7 +21,8 @@ from kbench.notebook.widgets.tensor_view import TensorView
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.gradients import PREFIX
 from kbench.workbench.core_types import JsonObject, Row
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.findings import Gradient
+from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches.watches import describe_seconds
 
 if TYPE_CHECKING:
@@ -110,20 +111,20 @@ class GradPanel(NamespaceWidget):
     def _ask(self, force: bool) -> None:
         self._loss = self._current_name(self._loss)
         try:
-            reply = self.hub.ask("gradient", loss=self._loss, force=force)
+            reply = self.hub.ask(Gradient(loss=self._loss, force=force))
         except ProtocolError as error:
             self._fail(error.reason)
             return
         asked = [name for name in (*self._losses, self._loss) if name]
-        names = dict.fromkeys([*asked, *reply["losses"]])
+        names = dict.fromkeys([*asked, *reply.losses])
         self._set_options(self.loss, [NEWEST, *name_options(names)], self._loss)
-        if reply["state"] == "none":
+        if reply.state == "none":
             self._fail("")
-        elif reply.get("number", 0) >= self._newest_number:  # else it has been told already
-            self._set_note(_STATES.get(reply["state"], ""), reply["loss"])
+        elif (reply.number or 0) >= self._newest_number:  # else it has been told already
+            self._set_note(_STATES.get(reply.state, ""), reply.loss)
 
     def _stop(self) -> None:
-        self.hub.ask("gradient", loss=self._loss, stop=True)
+        self.hub.ask(Gradient(loss=self._loss, stop=True))
         self._set_note(_STATES["stopped"], self._data.get("loss", ""))
 
     def _listen(self) -> Undo:

@@ -16,8 +16,8 @@ from kbench.notebook.html import views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, details, element, join
 from kbench.workbench.analysis import graph_text
 from kbench.workbench.analysis.graph_fold import Folds
-from kbench.workbench.core_types import Row
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.graphs import GraphNode
+from kbench.workbench.protocol.messages import ProtocolError
 
 MAX_NODES = 2_000
 """Nodes that are asked for."""
@@ -119,11 +119,11 @@ class GraphView(NamespaceWidget):
         except ProtocolError as error:
             self._folds, self._message = None, error.reason
             return
-        rows = found.get("layers") or found["rows"]
+        rows = found.layers or found.rows
         before, self._folds = self._folds, Folds(rows)
-        self._total = len(rows) + int(found.get("layers_cut") or 0)
-        if not found.get("layers"):
-            self._total = int(found["total"])
+        self._total = len(rows) + found.layers_cut
+        if not found.layers:
+            self._total = found.total
         if self._title == name and before is not None and before.inputs == self._folds.inputs:
             self._folds.folded = before.folded
         else:
@@ -168,7 +168,7 @@ class GraphView(NamespaceWidget):
         with self._lock:
             folds = self._folds
             shown = [] if folds is None else drawn(folds)
-            options = [(_option(row, folds), row["id"]) for row in shown if folds is not None]
+            options = [(_option(row, folds), row.id) for row in shown if folds is not None]
             kept = self.node.value
             self._draw(self._page(_MAX_DRAWING_BYTES))
             self._set_options(self.node, options, kept)
@@ -219,22 +219,22 @@ class GraphView(NamespaceWidget):
         return "\n".join([f"graph of {describe.printable(self._title)}", *texts])
 
 
-def _line(row: Row | None, beside: str) -> str:
+def _line(row: GraphNode | None, beside: str) -> str:
     if row is None:
         return ""
-    return "  ".join(str(text) for text in (row["name"], row["op"], row["spec"], beside) if text)
+    return "  ".join(str(text) for text in (row.name, row.op, row.spec, beside) if text)
 
 
-def drawn(folds: Folds) -> list[Row]:
+def drawn(folds: Folds) -> list[GraphNode]:
     """The nodes in boxes: those that are not folded away, and not told beside another."""
-    return [row for row in folds.visible() if row["id"] not in folds.inline][: 2 * MAX_DRAWN_NODES]
+    return [row for row in folds.visible() if row.id not in folds.inline][: 2 * MAX_DRAWN_NODES]
 
 
-def _drawn_parts(folds: Folds) -> tuple[list[Row], dict[int, str], dict[int, int]]:
+def _drawn_parts(folds: Folds) -> tuple[list[GraphNode], dict[int, str], dict[int, int]]:
     """The nodes in boxes, what is told beside them, and how many nodes each hides."""
     rows = drawn(folds)
-    hidden = {row["id"]: folds.hidden(row["id"]) for row in rows if row["id"] in folds.folded}
-    return rows, {row["id"]: _beside(row, folds) for row in rows}, hidden
+    hidden = {row.id: folds.hidden(row.id) for row in rows if row.id in folds.folded}
+    return rows, {row.id: _beside(row, folds) for row in rows}, hidden
 
 
 def fold_far(folds: Folds, most: int) -> None:
@@ -256,11 +256,11 @@ def fold_far(folds: Folds, most: int) -> None:
         queue += new
 
 
-def _beside(row: Row, folds: Folds) -> str:
+def _beside(row: GraphNode, folds: Folds) -> str:
     """The variables that a node takes, in words."""
     texts = [
-        f"{str(folds.rows[source]['name']).removesuffix(':0')} {folds.rows[source]['spec']}"
-        for source in row["inputs"]
+        f"{folds.rows[source].name.removesuffix(':0')} {folds.rows[source].spec}"
+        for source in row.inputs
         if source in folds.inline
     ]
     more = (
@@ -271,27 +271,26 @@ def _beside(row: Row, folds: Folds) -> str:
     return ", ".join(texts[:_MAX_INLINE_VARIABLES]) + more
 
 
-def _option(row: Row, folds: Folds | None) -> str:
-    mark = "+ " if folds is not None and row["id"] in folds.folded else ""
-    return describe.printable(f"{mark}{row['name']} {row['op']}", 48)
+def _option(row: GraphNode, folds: Folds | None) -> str:
+    mark = "+ " if folds is not None and row.id in folds.folded else ""
+    return describe.printable(f"{mark}{row.name} {row.op}", 48)
 
 
-def _list(rows: Sequence[Row], beside: Mapping[int, str], hidden: Mapping[int, int]) -> Html:
+def _list(rows: Sequence[GraphNode], beside: Mapping[int, str], hidden: Mapping[int, int]) -> Html:
     """The nodes from the outputs to the inputs, in words."""
-    names = {row["id"]: str(row["name"]).removesuffix(":0") for row in rows}
+    names = {row.id: row.name.removesuffix(":0") for row in rows}
     items = []
     for row in rows:
-        takes = [names[source] for source in row["inputs"] if source in names]
-        ran = row.get("ran") or {}
+        takes = [names[source] for source in row.inputs if source in names]
         words = [
-            f"{names[row['id']]}: {row['op']} {row['spec']}",
+            f"{names[row.id]}: {row.op} {row.spec}",
             f"takes {', '.join(takes)}" if takes else "",
-            f"with {beside[row['id']]}" if beside.get(row["id"]) else "",
-            f"{hidden[row['id']]} nodes folded" if hidden.get(row["id"]) else "",
-            f"last {row['last']['shape']}" if row.get("last") else "",
-            f"ran as {ran['form']}" if ran else "",
-            f"{row['bad']} not finite" if row.get("bad") else "",
-            str(row.get("place") or ""),
+            f"with {beside[row.id]}" if beside.get(row.id) else "",
+            f"{hidden[row.id]} nodes folded" if hidden.get(row.id) else "",
+            f"last {row.last.shape}" if row.last is not None else "",
+            f"ran as {row.ran.form}" if row.ran is not None else "",
+            f"{row.bad} not finite" if row.bad else "",
+            row.place or "",
         ]
         items.append(element("li", views.long(", ".join(word for word in words if word))))
     return element("ul", join(items))

@@ -19,10 +19,10 @@ from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, Option, button, sentence
 from kbench.notebook.html import html, job_view, views
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, element, join
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, element, join
 from kbench.workbench.analysis import engine_functions, job_text, plan_text
-from kbench.workbench.core_types import JsonObject, Row
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.runs import JobHead, Jobs, JobsReply, Limits, Plan, PlanRun, RunHead
 
 if TYPE_CHECKING:
     from kbench.notebook.base.redraw import Undo
@@ -49,9 +49,9 @@ class PlanTable(NamespaceWidget):
     def __init__(self, function: object = "", namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [profile.run_finished], [self._record, self._follow_jobs])
         self._function = self._name_of_argument("function", function, given.is_runnable, NEEDED)
-        self._run: JsonObject = {}
-        self._job: Row | None = None  # what the workers of a job have done, if that is on show
-        self._limits: Row | None = None
+        self._run: PlanRun | None = None
+        self._job: JobsReply | None = None  # what workers have done, if that is on show
+        self._limits: Limits | None = None
         self._problem = ""  # why the machine was not measured
         self._make_controls()
         self._show()
@@ -97,7 +97,7 @@ class PlanTable(NamespaceWidget):
         problem = ""
         self.measure_button.disabled = True
         try:
-            self.hub.ask("plan", measure=True)
+            self.hub.ask(Plan(measure=True))
         except ProtocolError as error:
             problem = error.reason
         finally:
@@ -119,88 +119,85 @@ class PlanTable(NamespaceWidget):
 
     def refresh(self) -> None:
         """Read the run on show again, and the job."""
-        wanted: JsonObject = {}
-        number = self._number
+        wanted, number = Plan(), self._number
         if number is not None:
-            wanted = {"run": number}
+            wanted = Plan(run=number)
         elif self._function:
             self._function = self._current_name(self._function)
             wanted = self._last_run()
-        data = self.hub.ask("plan", **wanted)
-        if data["run"] is None and number is not None:  # so many others ran since
-            data = self.hub.ask("plan")
-        jobs, listed = self._jobs(data["job"])
+        data = self.hub.ask(wanted)
+        if data.run is None and number is not None:  # so many others ran since
+            data = self.hub.ask(Plan())
+        jobs, listed = self._jobs(data.job)
         with self._lock:
             self._job = jobs
-            before, self._run = self._run, data["run"] or {}
-            if self._function and not self._run and self.run.value is None:
+            before, self._run = self._run, data.run
+            if self._function and self._run is None and self.run.value is None:
                 self._run = before  # the last one of it is not kept, but is still on show
-            if self._run.get("run") != before.get("run"):
+            if self._run is None or before is None or self._run.run != before.run:
                 self._problem = ""
-            self._limits = data["limits"]
-            runs = [(_run_words(run), run["run"]) for run in reversed(data["runs"])]
+            self._limits = data.limits
+            runs = [(_run_words(run), run.run) for run in reversed(data.runs or [])]
             self._set_options(self.run, [NEWEST, *listed, *runs], self.run.value)
             steps = [
-                (f"{row['step']}  {row['op']}", row["step"])
-                for row in self._run.get("rows", ())
-                if row["source"]
+                (f"{row.step}  {row.op}", row.step)
+                for row in ([] if self._run is None else self._run.rows)
+                if row.source
             ]
             self._set_options(self.step, [("-", None), *steps], self.step.value)
         self._show()
         self._show_source()
 
-    def _jobs(self, head: Row | None) -> tuple[Row | None, list[Option]]:
+    def _jobs(self, head: JobHead | None) -> tuple[JobsReply | None, list[Option]]:
         """The workers that are shown, if any, and all jobs as choices, the newest first.
 
         Those of the job that was chosen; where nothing is chosen, of one that leads.
         """
         if head is None:
             return None, []
-        chosen: JsonObject = {}
-        if isinstance(self.run.value, tuple):
-            chosen = {"job": self.run.value[1]}
+        chosen: int | None = self.run.value[1] if isinstance(self.run.value, tuple) else None
         try:
-            data = self.hub.ask("jobs", most=job_view.MAX_WORKERS, **chosen)
+            data = self.hub.ask(Jobs(job=chosen, most=job_view.MAX_WORKERS))
         except ProtocolError as error:
             if error.kind != "job":
                 raise
-            chosen = {}  # it is not kept any more
-            data = self.hub.ask("jobs", most=job_view.MAX_WORKERS)
+            chosen = None  # it is not kept any more
+            data = self.hub.ask(Jobs(most=job_view.MAX_WORKERS))
         listed: list[Option] = [
-            (job_text.short(job), ("job", job["job"])) for job in reversed(data["jobs"])
+            (job_text.short(job), ("job", job.job)) for job in reversed(data.jobs)
         ]
-        is_shown = bool(chosen) or (self._number is None and head["leads"])
+        is_shown = chosen is not None or (self._number is None and head.leads)
         return (data if is_shown else None), listed
 
-    def _last_run(self) -> JsonObject:
+    def _last_run(self) -> Plan:
         """What to ask for: the last run that is kept of what was chosen, not of its namesakes."""
         try:
             value = self.hub.view.get(self._function)
         except ProtocolError:
-            return {"function": self._function}
+            return Plan(function=self._function)
         records = [function.records for function in engine_functions.functions_of(value)]
         number = self.hub.inspector.recorder.number_of(
             [records for records in records if records is not None]
         )
-        return {"run": number}
+        return Plan(run=number)
 
     # -------------------------------------------------------------- drawing
 
     def _static_html(self) -> str:
         with self._lock:
             run, limits, problem, job = self._run, self._limits, self._problem, self._job
-        above = [] if job is None else job_view.parts(job)
-        if above and (not run or isinstance(self.run.value, tuple)):
+        above = _job_parts(job)
+        if above and (run is None or isinstance(self.run.value, tuple)):
             return views.styled(join(above))
-        if not run:
+        if run is None:
             return sentence(problem or self._missing())
-        rows = run["rows"]
+        rows = run.rows
         if self.sort.value == "time":
-            rows = sorted(rows, key=lambda row: -float(row["seconds"]))
+            rows = sorted(rows, key=lambda row: -row.seconds)
         while True:
             head = element("p", join([element("b", _title(run))]), class_="kb-head")
-            shown = html.run_table({**run, "rows": rows}, limits or {})
-            whole = len(run["rows"]) + run["cut"]
+            shown = html.run_table(rows, run.seconds, limits, of_peak=True)
+            whole = len(run.rows) + run.cut
             words = (_notes(run), _cut(len(rows), whole), _limit_words(limits), problem)
             notes = [element("p", views.long(note)) for note in words if note]
             text = views.styled(join([*above, head, shown, *notes]))
@@ -223,9 +220,8 @@ class PlanTable(NamespaceWidget):
         return f"no call of {name} was recorded yet: {how}, and its steps are shown"
 
     def _show_source(self) -> None:
-        step = self.step.value
-        row = next((row for row in self._run.get("rows", ()) if row["step"] == step), None)
-        source = str(row["source"] or "") if row is not None else ""
+        step, rows = self.step.value, [] if self._run is None else self._run.rows
+        source = next((row.source or "" for row in rows if row.step == step), "")
         if not source:
             self._source.value = ""
             return
@@ -233,40 +229,45 @@ class PlanTable(NamespaceWidget):
         self._source.value = views.styled(element("pre", code, aria_label=f"source of step {step}"))
 
     def _static_text(self) -> str:
-        above = [] if self._job is None else [job_view.text(self._job)]
-        if above and (not self._run or isinstance(self.run.value, tuple)):
+        run, job = self._run, self._job
+        above = []
+        if job is not None and job.shown is not None:
+            above = [job_view.text(job.shown, job.rows, job.others)]
+        if above and (run is None or isinstance(self.run.value, tuple)):
             return above[0]
-        if not self._run:
+        if run is None:
             return self._missing()
-        rows = [f"  {row['op']}  {row['form']}  {_time(row)}" for row in self._run["rows"][:40]]
-        return "\n".join([*above, _title(self._run), *rows])
+        rows = [f"  {row.op}  {row.form}  {seconds(row.seconds)}" for row in run.rows[:40]]
+        return "\n".join([*above, _title(run), *rows])
 
 
-def _time(row: Row, key: str = "seconds") -> str:
-    """As the table of steps writes it."""
-    return seconds(float(row[key]))
+def _job_parts(job: JobsReply | None) -> list[Html]:
+    """What stands above a run of the job that is shown, if one is."""
+    if job is None or job.shown is None:
+        return []
+    return job_view.parts(job.shown, job.rows, job.others)
 
 
-def _title(run: Row) -> str:
-    forms = ", ".join(f"{count} {form}" for form, count in run["forms"].items())
-    name = run["called"] or run["function"]
-    return f"{name}  {_time(run)}  ({forms})"
+def _title(run: PlanRun) -> str:
+    forms = ", ".join(f"{count} {form}" for form, count in run.forms.items())
+    return f"{run.called or run.function}  {seconds(run.seconds)}  ({forms})"
 
 
-def _notes(run: Row) -> str:
+def _notes(run: PlanRun) -> str:
     """What is known of the whole run."""
-    made = [f"{run[word]} {word}" for word in ("compiled", "loaded") if run[word]]
+    counts = ((run.compiled, "compiled"), (run.loaded, "loaded"))
+    made = [f"{count} {word}" for count, word in counts if count]
     kernels = ", ".join(made) or "none new"
     if made:
-        kernels += f" in {_time(run, 'kernel_seconds')}"
-    if run["pending"]:
-        kernels += f", {run['pending']} still compiling"
-    return f"at most {describe.size(run['peak_bytes'])} in use; kernels: {kernels}"
+        kernels += f" in {seconds(run.kernel_seconds)}"
+    if run.pending:
+        kernels += f", {run.pending} still compiling"
+    return f"at most {describe.size(run.peak_bytes)} in use; kernels: {kernels}"
 
 
-def _limit_words(limits: Row | None) -> str:
+def _limit_words(limits: Limits | None) -> str:
     """Against what the steps are told."""
-    if not limits:
+    if limits is None:
         return "'measure' finds the peak rates of this machine, for the column '% of peak'"
     machine = plan_text.machine(limits)
     return f"% of peak: of the peak rate of memory, caches or arithmetic; {machine}"
@@ -276,5 +277,5 @@ def _cut(shown: int, total: int) -> str:
     return "" if shown == total else f"{shown} of {total} steps; a terminal's plan shows more"
 
 
-def _run_words(run: Row) -> str:
-    return f"{run['run']}  {run['function']}  {_time(run)}"
+def _run_words(run: RunHead) -> str:
+    return f"{run.run}  {run.function}  {seconds(run.seconds)}"

@@ -24,7 +24,7 @@ from kbench.notebook.drawing import drawable
 from kbench.notebook.html import html, views
 from kbench.notebook.html.markup import element, join
 from kbench.workbench.inspector import summary
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor

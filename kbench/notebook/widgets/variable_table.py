@@ -14,13 +14,14 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NONE, NamespaceWidget, name_options
 from kbench.notebook.base.redraw import NameRows, names, rows
 from kbench.notebook.html import html, views
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.names import VariableRow
 
 NEEDED = "a dictionary of names, a Keras model, a K.function, a tensor, a list of these, or a text"
-_SORTS: dict[str, Callable[[dict[str, Any]], Any]] = {
-    "name": lambda row: row["name"],
-    "size": lambda row: (-(row.get("bytes") or 0), row["name"]),
-    "kind": lambda row: (row["kind"], row["name"]),
+_SORTS: dict[str, Callable[[VariableRow], Any]] = {
+    "name": lambda row: row.name,
+    "size": lambda row: (-(row.bytes or 0), row.name),
+    "kind": lambda row: (row.kind, row.name),
 }
 
 
@@ -71,7 +72,7 @@ class VariableTable(NamespaceWidget):
         """Read the names again; statistics are taken only of what has changed."""
         with self._lock:
             found = self._rows()
-            options = [(NONE, None), *name_options(row["key"] for row in found)]
+            options = [(NONE, None), *name_options(row.key for row in found)]
             self._set_options(self.chosen, options, self.chosen.value)
             self._draw(views.names_table(found))
             self._detail()
@@ -99,7 +100,7 @@ class VariableTable(NamespaceWidget):
 
     def _static_text(self) -> str:
         found = self._rows()
-        return f"{found.total} names: {', '.join(row['name'] for row in found[:20])}"
+        return f"{found.total} names: {', '.join(row.name for row in found[:20])}"
 
     def _static_html(self) -> str:
         return views.names_table(self._rows())

@@ -14,7 +14,8 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.html import views
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.findings import Watch, WatchRow
+from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches import watches
 from kbench.workbench.watches.watch_lines import line, words
 
@@ -40,7 +41,7 @@ class WatchList(NamespaceWidget):
     ) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
         self.expressions: list[str] = []
-        self._known: dict[str, JsonObject] = {}
+        self._known: dict[str, WatchRow] = {}
         self._message = ""
         self._make_controls()
         wanted = [expression for expression in given.as_list(expressions) if expression is not None]
@@ -138,24 +139,27 @@ class WatchList(NamespaceWidget):
             self._show()
             return
         try:
-            data = self.hub.ask("watch", expressions=wanted, force=force)
+            data = self.hub.ask(Watch(expressions=wanted, force=force))
         except ProtocolError as error:
             self._message = error.reason
             self._show()
             return
-        news = [row for row in data["rows"] if row["state"] != "new"]
-        self._take([{**row, "changed": False} for row in news], HELD if data["held"] else "")
+        news = [row.replaced(changed=False) for row in data.rows if row.state != "new"]
+        self._take(news, HELD if data.held else "")
 
     def _listen(self) -> Undo:
-        return self.hub.pushes["watch"].subscribe(lambda data: self._take(data["rows"], ""))
+        return self.hub.pushes["watch"].subscribe(self._told)
 
-    def _take(self, rows: Sequence[JsonObject], note: str) -> None:
+    def _told(self, data: JsonObject) -> None:
+        self._take([WatchRow.from_json(row) for row in data["rows"]], "")
+
+    def _take(self, rows: Sequence[WatchRow], note: str) -> None:
         """News of some watches: a reply and what is told later may cross."""
         with self._lock:
             for row in rows:
-                name = row["expression"]
-                known = self._known.get(name, {})
-                if name in self.expressions and row["count"] >= known.get("count", 0):
+                name = row.expression
+                known = self._known.get(name) or WatchRow(expression=name)
+                if name in self.expressions and (row.count or 0) >= (known.count or 0):
                     self._known[name] = row
             self._held = note
         self._show()
@@ -165,14 +169,11 @@ class WatchList(NamespaceWidget):
     def _static_html(self) -> str:
         with self._lock:
             rows = [
-                self._known.get(expression, {"expression": expression})
+                self._known.get(expression) or WatchRow(expression=expression)
                 for expression in self.expressions
             ]
             message = self._message or self._held
-        lines = [
-            (row["expression"], views.long(str(row.get("before") or "")), views.long(_value(row)))
-            for row in rows
-        ]
+        lines = [(row.expression, views.long(row.before), views.long(_value(row))) for row in rows]
         if not lines:
             return sentence(message or EMPTY)
         heads = ("watch", "before", "now")
@@ -188,11 +189,11 @@ class WatchList(NamespaceWidget):
         return "\n".join(["watches", *(line(row) for row in rows)]) if rows else EMPTY
 
 
-def _value(row: JsonObject) -> str:
+def _value(row: WatchRow) -> str:
     """The value in words, or why there is none yet."""
-    if "state" not in row:
+    if row.state == "new":
         return "not evaluated yet"
-    if row["state"] == "slow":
-        return f"{row['note']}; choose it and press evaluate  {row['text']}".strip()
-    mark = "changed: " if row.get("changed") else ""
+    if row.state == "slow":
+        return f"{row.note}; choose it and press evaluate  {row.text}".strip()
+    mark = "changed: " if row.changed else ""
     return f"{mark}{words(row)}"

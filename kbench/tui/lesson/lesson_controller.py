@@ -31,6 +31,7 @@ from kbench.tui.themes import MUTED
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.lessons import lesson_pages
 from kbench.workbench.lessons.lesson_files import Verdict
+from kbench.workbench.protocol.names import Summary, VariableRow
 
 if TYPE_CHECKING:
     from kbench.tui.session.session_controller import SessionController
@@ -164,10 +165,10 @@ class LessonController:
     async def _tell_made(self, code: str, exercise: str) -> None:
         """Say what entering an answer has made, and that it counts."""
         names = lesson_pages.made(code)
-        rows: list[JsonObject] = []
+        rows: list[VariableRow] = []
         try:
-            data = await self.bench.ask("summary", names=names, statistics=False)
-            rows = data.get("rows") or []
+            data = await self.bench.ask(Summary(names=names, statistics=False))
+            rows = data.rows
         except AskFailed:
             rows = []  # the names alone are said
         made = lesson_words.created(names, rows)

@@ -12,7 +12,7 @@ from kbench.tui.panes.rows import shape_text
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import coloured
-from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.names import VariableRow
 
 if TYPE_CHECKING:
     from kbench.workbench.lessons.lesson_files import Lesson, LessonError
@@ -110,18 +110,18 @@ def verdict(message: str, passed: bool) -> list[Content]:
     return [Content.styled(safe(line), GOOD if passed else BAD) for line in message.split("\n")]
 
 
-def created(names: Sequence[str], rows: Iterable[Row]) -> str:
+def created(names: Sequence[str], rows: Iterable[VariableRow]) -> str:
     """`means: tensor (2,) float32, ...`: what entering an answer has made.
 
     A class or a plain function is no variable: the inspector has no row for it but "gone".
     """
-    known = {str(row.get("name")): row for row in rows}
+    known = {row.name: row for row in rows}
     found = []
     for name in names:
-        row = known.get(name, {})
-        shape = row.get("shape")
-        kind, dtype = row.get("kind"), row.get("dtype")
-        facts = "" if shape is None else f", {kind} {shape_text(shape)} {dtype}"
+        row = known.get(name)
+        facts = ""
+        if row is not None and row.shape is not None:
+            facts = f", {row.kind} {shape_text(row.shape)} {row.dtype}"
         found.append(f"`{name}`{facts}")
     return "; ".join(found)
 

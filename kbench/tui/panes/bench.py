@@ -14,6 +14,7 @@ from textual.widget import Widget
 from kbench.tui import signal
 from kbench.tui.session.link import Work
 from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.question import Question, ReplyData
 
 View = TypeVar("View", bound=Widget)
 Answer = TypeVar("Answer")
@@ -30,7 +31,7 @@ class Bench(Protocol):
     def run(self, work: Work, opens: bool = False) -> None:
         """Run something on the event loop; `opens`: it ends with a dialog."""
 
-    async def ask(self, verb: str, timeout: float = 5.0, **arguments: object) -> JsonObject:
+    async def ask(self, question: Question[ReplyData], timeout: float = 5.0) -> ReplyData:
         """The inspector's answer; raises AskFailed."""
 
     def clock(self) -> float:

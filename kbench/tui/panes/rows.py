@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.arrays import ImageReply, StatsReply, WindowReply
+from kbench.workbench.protocol.names import VariableRow, number_of
 
 MAX_WHOLE_NUMBER = 10**24
 """An integer below is written in all its digits; one above as a power of ten."""
@@ -70,11 +70,6 @@ def number_text(value: float | None, digits: int = 3) -> str:
     return text
 
 
-def _real(value: Any) -> float | None:
-    """A number of a reply; JSON has no infinities, so they come as their names."""
-    return float(value) if isinstance(value, str) else value
-
-
 @dataclass(frozen=True)
 class Statistics:
     """What an array looks like in numbers; `None` where nothing is finite."""
@@ -92,22 +87,20 @@ class Statistics:
     refused: str = ""
 
     @classmethod
-    def of(cls, row: Row | None) -> Statistics | None:
-        """From the `stats` of a reply."""
-        if not row:
-            return None
+    def of(cls, row: VariableRow | StatsReply) -> Statistics:
+        """Of a row of the names, or of the reply to `stats`."""
         return cls(
-            low=_real(row.get("min")),
-            high=_real(row.get("max")),
-            mean=_real(row.get("mean")),
-            deviation=_real(row.get("std")),
-            count=int(row.get("count") or row.get("size") or 0),
-            zeros=int(row.get("zeros") or 0),
-            nan=int(row.get("nan") or 0),
-            inf=int(row.get("inf") or 0),
-            bins=tuple(row.get("histogram") or ()),
-            sampled=bool(row.get("sampled")),
-            refused=str(row.get("refused") or ""),
+            low=number_of(row.min),
+            high=number_of(row.max),
+            mean=number_of(row.mean),
+            deviation=number_of(row.std),
+            count=row.count or row.size or 0,
+            zeros=row.zeros or 0,
+            nan=row.nan or 0,
+            inf=row.inf or 0,
+            bins=tuple(row.histogram or ()),
+            sampled=bool(row.sampled),
+            refused=(row.refused or "") if isinstance(row, StatsReply) else "",
         )
 
 
@@ -165,22 +158,21 @@ class ArrayWindow:
     cols: tuple[int, int, int]
     cells: list[list[str]] = field(default_factory=list)
     heat: list[str] = field(default_factory=list)  # a digit per cell, '-' for none
-    version: int | None = None
 
     @classmethod
-    def of(cls, reply: Row) -> ArrayWindow:
+    def of(cls, reply: WindowReply) -> ArrayWindow:
         """From the reply to `window`."""
+        (row, row_stop, row_total), (col, col_stop, col_total) = reply.rows, reply.cols
         return cls(
-            shape=tuple(reply["shape"]),
-            dtype=str(reply["dtype"]),
-            index=tuple(reply["index"]),
-            row_axis=reply["row_axis"],
-            col_axis=reply["col_axis"],
-            rows=tuple(reply["rows"]),
-            cols=tuple(reply["cols"]),
-            cells=reply["cells"],
-            heat=reply["heat"],
-            version=reply.get("version"),
+            shape=tuple(reply.shape),
+            dtype=reply.dtype,
+            index=tuple(reply.index),
+            row_axis=reply.row_axis,
+            col_axis=reply.col_axis,
+            rows=(row, row_stop, row_total),
+            cols=(col, col_stop, col_total),
+            cells=reply.cells,
+            heat=reply.heat,
         )
 
 
@@ -200,19 +192,21 @@ class ArrayPicture:
     top: int = 254  # the brightest level; one above it marks what is not finite
 
     @classmethod
-    def of(cls, reply: Row) -> ArrayPicture:
+    def of(cls, reply: ImageReply) -> ArrayPicture:
         """From the reply to `image`."""
-        low, high = (_real(limit) or 0.0 for limit in reply["limits"])
+        low, high = (number_of(limit) or 0.0 for limit in reply.limits)
+        rows, cols, channels = reply.axes
+        assert rows is not None and cols is not None
         return cls(
-            shape=tuple(reply["shape"]),
-            index=tuple(reply["index"]),
-            axes=tuple(reply["axes"]),
-            data_format=str(reply["data_format"]),
-            colours=bool(reply["colours"]),
+            shape=tuple(reply.shape),
+            index=tuple(reply.index),
+            axes=(rows, cols, channels),
+            data_format=reply.data_format,
+            colours=reply.colours,
             limits=(low, high),
-            size=(int(reply["size"][0]), int(reply["size"][1])),
-            pixels=b64decode(reply["pixels"]),
-            blocks=str(reply.get("blocks") or ""),
+            size=(reply.size[0], reply.size[1]),
+            pixels=b64decode(reply.pixels),
+            blocks=reply.blocks,
         )
 
     @property
@@ -253,48 +247,43 @@ class ArrayPicture:
         return None if part[0] > self.top else (part[0], part[1], part[2])
 
 
-def rows_of(data: Row) -> list[NameRow]:
-    """The rows of a reply to `summary`; names that are gone are left out."""
-    return [row_of(row) for row in data.get("rows") or () if row.get("kind") != "gone"]
+def rows_of(rows: Iterable[VariableRow]) -> list[NameRow]:
+    """Rows of a reply to `summary`; names that are gone are left out."""
+    return [row_of(row) for row in rows if row.kind != "gone"]
 
 
-def row_of(row: Row) -> NameRow:
+def row_of(row: VariableRow) -> NameRow:
     """One row of a reply to `summary`."""
-    shape = row.get("shape")
-    last = row.get("last") or {}
-    fed = last.get("shape")
     return NameRow(
-        name=str(row.get("key") or row["name"]),
-        kind=str(row["kind"]),
-        shape=None if shape is None else tuple(shape),
-        dtype=str(row.get("dtype") or ""),
-        nbytes=row.get("bytes"),
-        about=str(row.get("about") or ""),
-        fed=None if fed is None else tuple(fed),
-        note=_note(row, last),
-        type=str(row.get("type") or ""),
-        stats=Statistics.of(row) if "histogram" in row else None,
-        version=row.get("version"),
-        place=str(row.get("place") or ""),
-        evaluated=bool(last.get("text")),
-        label=str(row.get("label") or ""),
-        parts=int(row.get("parts") or 0),
-        code=str(row.get("code") or ""),
+        name=row.key or row.name,
+        kind=row.kind,
+        shape=None if row.shape is None else tuple(row.shape),
+        dtype=row.dtype or "",
+        nbytes=row.bytes,
+        about=row.about or "",
+        fed=None if row.last is None else tuple(row.last.shape),
+        note=_note(row),
+        type=row.type or "",
+        stats=None if row.histogram is None else Statistics.of(row),
+        version=row.version,
+        place=row.place or "",
+        evaluated=row.last is not None and bool(row.last.text),
+        label=row.label or "",
+        parts=row.parts or 0,
+        code=row.code or "",
     )
 
 
-def _note(row: Row, last: Row) -> str:
+def _note(row: VariableRow) -> str:
     """Words for what has no range: the value of a scalar, the last value of a symbol, a type."""
-    if row["kind"] == "variable" and row.get("trainable") is False:
+    if row.kind == "variable" and row.trainable is False:
         return "not trained"
-    if row.get("text"):
-        return str(row["text"]).removeprefix("function ")
-    if last.get("text"):
-        return f"last {last['text']}"
-    if last:
-        return f"last {shape_text(last.get('shape'))}"
-    if "length" in row:
-        return f"{row.get('type')} of {row['length']}"
-    if row["kind"] in ("tensor", "update"):
-        return f"{row.get('op', '')}, not evaluated".lstrip(", ")
-    return str(row.get("type") or "")
+    if row.text:
+        return row.text.removeprefix("function ")
+    if row.last is not None:
+        return f"last {row.last.text or shape_text(row.last.shape)}"
+    if row.length is not None:
+        return f"{row.type} of {row.length}"
+    if row.kind in ("tensor", "update"):
+        return f"{row.op or ''}, not evaluated".lstrip(", ")
+    return row.type or ""

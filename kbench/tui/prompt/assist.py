@@ -10,6 +10,7 @@ from kbench.tui.messages import HintChanged
 from kbench.tui.prompt.completion import CompletionList, Match
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.link import AskFailed, Latest
+from kbench.workbench.protocol.session import Help
 
 if TYPE_CHECKING:
     from kbench.tui.screen_bench import ScreenBench
@@ -217,10 +218,10 @@ class Assist:
         prompt = self.prompt
         text, position = prompt.text, prompt.position
         try:
-            data = await self.bench.link.ask("help", timeout=1.0, code=text, position=position)
+            data = await self.bench.link.ask(Help(code=text, position=position), timeout=1.0)
         except AskFailed:
             return
-        words = " ".join(str(data.get("signature") or "").split())
+        words = " ".join(data.signature.split())
         words = _QUOTED_HINT.sub(r"\1\2", words)
         if self.prompt.text == text and words:
             self._signature = words

@@ -12,6 +12,7 @@ from kbench.tui.session.link import AskFailed
 from kbench.tui.signal import CellEnded
 from kbench.tui.text.text import safe
 from kbench.tui.transcript.cells import Block
+from kbench.workbench.protocol.findings import Versus
 
 if TYPE_CHECKING:
     from kbench.tui.screen_bench import ScreenBench
@@ -86,9 +87,9 @@ class CompareController:
     async def _show(self) -> None:
         width = min(104, self.bench.size.width * 9 // 10 - 5)
         try:
-            data = await self.bench.ask("versus", width=width)
+            data = await self.bench.ask(Versus(width=width))
         except AskFailed as error:
             self.bench.notify(safe(str(error)), warning=True)
             return
-        lines = [Content(safe(str(line))) for line in data.get("lines") or []]
+        lines = [Content(safe(line)) for line in data.lines]
         overlays.show_text(self.bench, "Comparison", lines)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 from textual.message import Message
 
 from kbench.tui.messages import LinkFailed, LinkReady, SessionEvent
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Question, ReplyData
 
 if TYPE_CHECKING:
     from kbench.workbench.history.input_history import History
@@ -119,24 +120,23 @@ class Link:
         except Exception as error:  # whatever it is, the user must read it
             self._post(LinkFailed(f"{type(error).__name__}: {error}"))
 
-    async def ask(self, verb: str, timeout: float = 5.0, **arguments: object) -> JsonObject:
-        """The `data` of the inspector's reply.
+    async def ask(self, question: Question[ReplyData], timeout: float = 5.0) -> ReplyData:
+        """The inspector's answer.
 
         Raises:
             AskFailed: refused, timed out, or there is no session yet.
         """
         if self.session is None:
             raise AskFailed("the kernel is not there yet")
-        future = asyncio.wrap_future(self.session.request(verb, **arguments))
+        future = asyncio.wrap_future(self.session.request(question.verb, **question.arguments()))
         try:
             reply = await asyncio.wait_for(future, timeout)
         except TimeoutError:
             raise AskFailed(f"no answer within {timeout:g} s") from None
-        if not reply.get("ok"):
-            error = reply.get("error") or {}
-            raise AskFailed(str(error.get("reason") or "refused"))
-        data: JsonObject = reply.get("data") or {}
-        return data
+        try:
+            return question.answer(reply)
+        except ProtocolError as error:
+            raise AskFailed(error.reason) from None
 
     async def complete(self, code: str, position: int) -> Completion | None:
         """Completions, None without a session."""

@@ -17,6 +17,7 @@ from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, NotePart, ResultPart, StreamPart
 from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.findings import Nan
 
 if TYPE_CHECKING:
     from kbench.tui.screen_bench import ScreenBench
@@ -81,10 +82,10 @@ class NanController:
 
     # ------------------------------------------------------------------ asked for by a key
 
-    def trace(self, **wanted: str) -> None:
+    def trace(self, name: str = "", code: str = "", function: str = "") -> None:
         """Look for the origin in a name, in a cell's code, or in a recorded function."""
-        title = str(next(iter(wanted.values()), "")).strip().split("\n")[-1]
-        asked: JsonObject = {**wanted}
+        title = (name or code or function).strip().split("\n")[-1]
+        asked = Nan(name=name, code=code, function=function)
         shown = TraceScreen(title, self)
         self._shown, self._job, self._early = shown, -1, None
 
@@ -97,17 +98,16 @@ class NanController:
 
         async def ask() -> None:
             try:
-                data = await self.bench.ask("nan", **asked)
+                data = await self.bench.ask(asked)
             except AskFailed as error:
                 shown.show([f"not traced: {error}"], "")
                 return
-            if data["state"] == "tracing":
-                self._job = int(data["job"])
+            if data.job is not None:
+                self._job = data.job
                 if self._early is not None:
                     self._answered(self._early)
             else:
-                state = str(data["state"])
-                shown.show([_REASONS.get(state, state)], "")
+                shown.show([_REASONS.get(data.state, data.state)], "")
 
         self.bench.run(ask)
 
@@ -115,7 +115,7 @@ class NanController:
         if self._job >= 0:
             self._job = -1
             try:
-                await self.bench.ask("nan", stop=True)
+                await self.bench.ask(Nan(stop=True))
             except AskFailed:
                 return
 
@@ -167,11 +167,11 @@ class NanController:
         if (block := self._block) is None:
             return
         try:
-            data = await self.bench.ask("nan", code=block.code, quiet=True)
+            data = await self.bench.ask(Nan(code=block.code, quiet=True))
         except AskFailed:  # the result is there all the same
             return
-        if data["state"] == "tracing":
-            self._quiet_job = int(data["job"])
+        if data.job is not None:
+            self._quiet_job = data.job
 
     def _on_quiet_push(self, data: JsonObject) -> None:
         block, self._block = self._block, None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.rows import NameRow
-from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.names import VariableRow
 
 MAX_UNFOLDED_LAYERS = 64
 """Layers whose weights one key unfolds."""
@@ -70,17 +70,17 @@ class Outline:
         visible = {*seen, *(key.rpartition("/")[0] for key in seen if "/" in key)}
         return sorted(self._old & self.unfolded & visible)
 
-    def take(self, asked: Iterable[str], data: Sequence[Row]) -> set[str]:
+    def take(self, asked: Iterable[str], data: Sequence[VariableRow]) -> set[str]:
         """The reply to `parts` of the asked rows; gives the keys whose rows have changed."""
         below: dict[str, list[str]] = {key: [] for key in asked}
         changed = set()
         before = ""
         for part in data:
-            parent = str(part.get("parent") or "")
+            parent = part.parent or ""
             if parent not in below:
                 continue
             row = pane_rows.row_of(part)
-            sources = [str(name) for name in part.get("sources") or ()]
+            sources = part.sources or []
             if sources and below[parent] and sources != [before]:
                 row = replace(row, note=f"{row.note} from {', '.join(sources)}")
             before = row.label

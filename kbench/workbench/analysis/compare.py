@@ -13,9 +13,10 @@ from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
 from kbench.workbench.analysis import keras_models
-from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Feeds, Recorder
+from kbench.workbench.protocol.findings import Versus, VersusReply
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Served
 
 if TYPE_CHECKING:
     from kbench.api.differences import Comparison, Result
@@ -161,12 +162,15 @@ class CompareVerbs:
         self._find = feed_finder(recorder)
         profile.fed_value_sources.append(self._find)
 
-    def serve_versus(self, width: int = 80) -> JsonObject:
-        """The lines of the comparison that a cell has made last."""
+    def served(self) -> list[Served]:
+        """The questions that are answered here."""
+        return [Versus.served_by(self._versus)]
+
+    def _versus(self, asked: Versus) -> VersusReply:
         module = sys.modules.get("kbench.api.comparison")
         if module is None or not module.latest:
             raise ProtocolError("name", "nothing was compared yet")
-        return {"lines": lines(module.latest[0], max(40, min(width, 300)))}
+        return VersusReply(lines=lines(module.latest[0], max(40, min(asked.width, 300))))
 
     def close(self) -> None:
         """Keep no values any more."""

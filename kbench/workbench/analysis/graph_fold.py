@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kbench.workbench.analysis import graph_text
-from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.graphs import GraphNode
 
 
 class Folds:
@@ -14,10 +14,10 @@ class Folds:
     A folded node hides what is reached through it alone; what other nodes use too stays.
     """
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows: dict[int, Row] = {row["id"]: row for row in rows}
-        used = {source for row in rows for source in row["inputs"]}
-        kinds = {key: row.get("kind") for key, row in self.rows.items()}
+    def __init__(self, rows: Sequence[GraphNode]) -> None:
+        self.rows = {row.id: row for row in rows}
+        used = {source for row in rows for source in row.inputs}
+        kinds = {key: row.kind for key, row in self.rows.items()}
         inline = {key for key, kind in kinds.items() if kind in graph_text.INLINE_KINDS}
         self.inline = inline & used
         self.inputs = {key: self._known(row) for key, row in self.rows.items()}
@@ -28,9 +28,9 @@ class Folds:
         self.roots = [key for key in self.rows if not self.users[key] and key not in self.inline]
         self.folded: set[int] = set()
 
-    def _known(self, row: Row) -> list[int]:
+    def _known(self, row: GraphNode) -> list[int]:
         shown = (
-            source for source in row["inputs"] if source in self.rows and source not in self.inline
+            source for source in row.inputs if source in self.rows and source not in self.inline
         )
         return list(dict.fromkeys(shown))
 
@@ -47,7 +47,7 @@ class Folds:
                     queue.append(source)
         return found
 
-    def visible(self) -> list[Row]:
+    def visible(self) -> list[GraphNode]:
         """The rows to draw, with what stands inline beside them; a folded one leads nowhere."""
         shown = self._reached(self.roots, self.folded)
         rows = []
@@ -55,8 +55,8 @@ class Folds:
             if key in self.inline:
                 rows.append(row)
             elif key in shown:
-                beside = [source for source in row["inputs"] if source in self.inline]
-                rows.append({**row, "inputs": beside} if key in self.folded else row)
+                beside = [source for source in row.inputs if source in self.inline]
+                rows.append(row.replaced(inputs=beside) if key in self.folded else row)
         return rows
 
     def hidden(self, key: int) -> int:
@@ -103,7 +103,7 @@ class Folds:
         found = []
         for key in graph_text.order(self.inputs, self.inline) if wanted else ():
             row = self.rows[key]
-            text = f"{row['name']} {row['op']} {row['spec']}".lower()
+            text = f"{row.name} {row.op} {row.spec}".lower()
             if all(word in text for word in wanted):
                 found.append(key)
         return found

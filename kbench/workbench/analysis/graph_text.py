@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.graphs import GraphNode
 
 INLINE_KINDS = ("variable", "constant")
 """Of nodes that stand on the line of the node that takes them."""
@@ -27,21 +27,19 @@ class GraphLine:
     """`rails` and, unless the line only joins them, the node beside them."""
 
     rails: str
-    row: Row | None = None
+    row: GraphNode | None = None
     beside: str = ""
 
 
-def lines(rows: Sequence[Row], ascii: bool = False) -> list[GraphLine]:
+def lines(rows: Sequence[GraphNode], ascii: bool = False) -> list[GraphLine]:
     """The lines of rows as `describe.graph` gives them: with an `id` and the ids of `inputs`."""
-    known = {row["id"]: row for row in rows}
-    folded = {
-        key for key, row in known.items() if row.get("kind") in INLINE_KINDS and len(known) > 1
-    }
+    known = {row.id: row for row in rows}
+    folded = {key for key, row in known.items() if row.kind in INLINE_KINDS and len(known) > 1}
     inputs = {key: _distinct(row, known, folded) for key, row in known.items()}
     rails = _Rails()
     found: list[GraphLine] = []
     for key in order(inputs, folded):
-        texts = [_folded_text(known[source]) for source in known[key]["inputs"] if source in folded]
+        texts = [_folded_text(known[source]) for source in known[key].inputs if source in folded]
         more = ", …" if len(texts) > _MAX_INLINE_INPUTS else ""
         beside = ", ".join(texts[:_MAX_INLINE_INPUTS]) + more
         found.append(GraphLine(rails.node(key), known[key], beside))
@@ -56,13 +54,14 @@ def lines(rows: Sequence[Row], ascii: bool = False) -> list[GraphLine]:
     ]
 
 
-def _distinct(row: Row, known: Mapping[int, Row], folded: set[int]) -> list[int]:
-    shown = [source for source in row["inputs"] if source in known and source not in folded]
+def _distinct(row: GraphNode, known: Mapping[int, GraphNode], folded: set[int]) -> list[int]:
+    shown = [source for source in row.inputs if source is not None]
+    shown = [source for source in shown if source in known and source not in folded]
     return list(dict.fromkeys(shown))
 
 
-def _folded_text(row: Row) -> str:
-    return f"{str(row['name']).removesuffix(':0')} {row['spec']}"
+def _folded_text(row: GraphNode) -> str:
+    return f"{row.name.removesuffix(':0')} {row.spec}"
 
 
 def order(inputs: Mapping[int, Sequence[int]], folded: set[int]) -> list[int]:

@@ -16,4 +16,4 @@ class JobNews:
         jobs = job_rows.known()
         news = [job for job in reversed(jobs) if self._told.get(job.number) is not job.running]
         self._told = {job.number: job.running for job in jobs}
-        return [job_text.sentence(job_rows.head(job), job_rows.rows(job)["rows"]) for job in news]
+        return [job_text.sentence(job_rows.head(job), job_rows.rows(job)[0]) for job in news]

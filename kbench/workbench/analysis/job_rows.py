@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
-from kbench.workbench.core_types import JsonObject, Row
+from kbench.workbench.protocol.runs import JobHead, OtherWorkers, WorkerRow
 
 if TYPE_CHECKING:
     from kbench.dask.activity import Job, WorkerFigures
@@ -47,24 +47,24 @@ def first(jobs: Sequence[Job]) -> Job | None:
     return working[-1] if working else next(iter(jobs), None)
 
 
-def head(job: Job) -> Row:
+def head(job: Job) -> JobHead:
     """What is known of a job without its workers."""
-    return {
-        "job": job.number,
-        "kind": describe.printable(job.kind),
-        "name": describe.printable(job.name),
-        "seconds": float(job.seconds),
-        "steps": int(job.steps),
-        "total": None if job.total is None else int(job.total),
-        "running": job.running,
-        "workers": len(job.workers),
-        "lost": sum(worker.state == "lost" for worker in job.workers),
-        "note": describe.printable(job.note, MAX_NOTE_CHARACTERS),
-    }
+    return JobHead(
+        job=job.number,
+        kind=describe.printable(job.kind),
+        name=describe.printable(job.name),
+        seconds=float(job.seconds),
+        steps=int(job.steps),
+        total=None if job.total is None else int(job.total),
+        running=job.running,
+        workers=len(job.workers),
+        lost=sum(worker.state == "lost" for worker in job.workers),
+        note=describe.printable(job.note, MAX_NOTE_CHARACTERS),
+    )
 
 
-def rows(job: Job, most: int = MAX_WORKER_ROWS) -> JsonObject:
-    """The workers of a job as `rows`, at most so many; `others` is the sum of the rest, or None.
+def rows(job: Job, most: int = MAX_WORKER_ROWS) -> tuple[list[WorkerRow], OtherWorkers | None]:
+    """The workers of a job, at most so many, and the sum of the rest, if there are more.
 
     Rows stand in the order in which the workers were first told of; `slow` is there where one is,
     and says how many times the median time its rows take. Where there are too many, the lost and
@@ -74,35 +74,36 @@ def rows(job: Job, most: int = MAX_WORKER_ROWS) -> JsonObject:
     median = _median_seconds(job.workers)
     found = [_row(number, worker, total, median) for number, worker in enumerate(job.workers, 1)]
     if not job.running:  # nobody works for it any more, whatever was told last
-        found = [row if row["state"] == "lost" else {**row, "state": "done"} for row in found]
+        found = [row if row.state == "lost" else row.replaced(state="done") for row in found]
     if len(found) <= most:
-        return {"rows": found, "others": None}
-    ordered = sorted(found, key=lambda row: (not _notable(row), -float(row["seconds"])))
+        return found, None
+    ordered = sorted(found, key=lambda row: (not _notable(row), -row.seconds))
     kept, rest = ordered[:most], ordered[most:]
-    others = {"count": len(rest), **{key: sum(row[key] for row in rest) for key in SUMS}}
-    return {"rows": sorted(kept, key=lambda row: int(row["number"])), "others": others}
+    sums = {key: sum(getattr(row, key) for row in rest) for key in SUMS}
+    others = OtherWorkers(count=len(rest), **sums)
+    return sorted(kept, key=lambda row: row.number), others
 
 
-def _notable(row: Row) -> bool:
-    return "slow" in row or row["state"] == "lost"
+def _notable(row: WorkerRow) -> bool:
+    return row.slow is not None or row.state == "lost"
 
 
-def _row(number: int, worker: WorkerFigures, total: float, median: float) -> JsonObject:
-    row = {
-        "number": number,
-        "address": describe.printable(_address(worker), MAX_ADDRESS_CHARACTERS),
-        "threads": int(worker.threads),
-        "state": describe.printable(worker.state, MAX_ADDRESS_CHARACTERS),
-        "tasks": int(worker.tasks),
-        "rows": int(worker.rows),
-        "seconds": _short(worker.seconds),
-        "share": _short(worker.seconds / total) if total else 0.0,
-        "received": int(worker.received),
-        "returned": int(worker.returned),
-    }
+def _row(number: int, worker: WorkerFigures, total: float, median: float) -> WorkerRow:
+    row = WorkerRow(
+        number=number,
+        address=describe.printable(_address(worker), MAX_ADDRESS_CHARACTERS),
+        threads=int(worker.threads),
+        state=describe.printable(worker.state, MAX_ADDRESS_CHARACTERS),
+        tasks=int(worker.tasks),
+        rows=int(worker.rows),
+        seconds=_short(worker.seconds),
+        share=_short(worker.seconds / total) if total else 0.0,
+        received=int(worker.received),
+        returned=int(worker.returned),
+    )
     slow = _seconds_of_a_row(worker) / median if median else 0.0
     if slow >= SLOW_TIMES and worker.seconds >= MIN_SLOW_SECONDS:
-        row["slow"] = _short(slow)
+        return row.replaced(slow=_short(slow))
     return row
 
 

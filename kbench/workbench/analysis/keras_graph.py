@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import keras_models
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.graphs import GraphNode, GraphReply
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor
@@ -16,7 +16,7 @@ MAX_LAYERS = 120
 """Of a model that are listed."""
 
 
-def graph(layer: object, model: object, limit: int) -> JsonObject:
+def graph(layer: object, model: object, limit: int) -> GraphReply:
     """The graph of a layer's output, within `model` if it is part of one.
 
     Returns:
@@ -38,8 +38,14 @@ def graph(layer: object, model: object, limit: int) -> JsonObject:
             for call in calls
             for tensor in keras_models.listed(keras_models.fields(call).get("input_tensors"))
         ]
-    inside = _inside(tensors, ends, limit)
-    return {**inside, "layers": way, "layers_cut": total - len(way)}
+    rows, found = _inside(tensors, ends, limit)
+    return GraphReply(
+        rows=rows,
+        total=found,
+        cut=found - len(rows),
+        layers=way,
+        layers_cut=total - len(way),
+    )
 
 
 def _origins(tensors: Sequence[object]) -> list[tuple[object, object]]:
@@ -69,7 +75,7 @@ def _feeding(call: object) -> list[tuple[object, object]]:
     return found
 
 
-def _way(roots: list[tuple[object, object]]) -> tuple[list[JsonObject], int]:
+def _way(roots: list[tuple[object, object]]) -> tuple[list[GraphNode], int]:
     """Rows of the calls that lead to these, nearest first, and how many there are."""
     calls: dict[int, tuple[object, object]] = {id(call): (layer, call) for layer, call in roots}
     queue = list(roots)
@@ -83,19 +89,19 @@ def _way(roots: list[tuple[object, object]]) -> tuple[list[JsonObject], int]:
     for key, number in ids.items():
         layer, call = calls[key]
         specs = [str(tensor.spec) for tensor in keras_models.outputs(call)]
-        row = {
-            "id": number,
-            "name": keras_models.name_of(layer),
-            "op": describe.printable(type(layer).__name__),
-            "spec": ", ".join(specs[:4]),
-            "inputs": [ids.get(id(source)) for _, source in _feeding(call)][:16],
-        }
+        row = GraphNode(
+            id=number,
+            name=keras_models.name_of(layer),
+            op=describe.printable(type(layer).__name__),
+            spec=", ".join(specs[:4]),
+            inputs=[ids.get(id(source)) for _, source in _feeding(call)][:16],
+        )
         rows.append(row)
     return rows, len(calls)
 
 
-def _inside(outputs: list[Tensor], ends: list[object], limit: int) -> JsonObject:
-    """The operations between tensors, nearest to the outputs first."""
+def _inside(outputs: list[Tensor], ends: list[object], limit: int) -> tuple[list[GraphNode], int]:
+    """The operations between tensors, nearest to the outputs first, and how many there are."""
     stops = {id(tensor) for tensor in ends} - {id(tensor) for tensor in outputs}
     found = {id(tensor): tensor for tensor in outputs}
     queue = list(outputs)
@@ -111,5 +117,6 @@ def _inside(outputs: list[Tensor], ends: list[object], limit: int) -> JsonObject
     for key, number in ids.items():
         node = found[key]
         inputs = [] if key in stops else [ids.get(id(source)) for source in node.inputs[:16]]
-        rows.append({**describe.tensor(node), "id": number, "inputs": inputs, "end": key in stops})
-    return {"rows": rows, "total": len(found), "cut": len(found) - len(ids)}
+        row = {**describe.tensor(node), "id": number, "inputs": inputs, "end": key in stops}
+        rows.append(GraphNode.built(row))
+    return rows, len(found)

@@ -14,7 +14,7 @@ from kbench.engine.core.errors import ArgumentError, KbenchError
 from kbench.engine.inspect import describe
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.export import export
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 REPLY_WAIT_SECONDS = 0.05
 """In which most files are written, so that one reply tells all."""

@@ -10,8 +10,23 @@ from kbench.engine.runtime import config
 from kbench.workbench.analysis import array_search, conditions
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.export import export_task
-from kbench.workbench.inspector import namespace, protocol
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import namespace
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.arrays import (
+    Export,
+    Exporting,
+    ExportReply,
+    Find,
+    FindReply,
+    Image,
+    ImageReply,
+    Stats,
+    StatsReply,
+    Window,
+    WindowReply,
+)
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Served
 
 
 class ArrayVerbs:
@@ -21,12 +36,24 @@ class ArrayVerbs:
         self._view = view
         self._exports = export_task.Exports()
 
-    def serve_window(self, name: str, **options: Any) -> JsonObject:
-        """The formatted cells of a slice: the options of `slice_view.window`.
+    def served(self) -> list[Served]:
+        """The questions that are answered here."""
+        return [
+            Window.served_by(self._window),
+            Stats.served_by(self._stats),
+            Image.served_by(self._image),
+            Find.served_by(self._find),
+            Export.served_by(self._export),
+            Exporting.served_by(self._exporting),
+        ]
 
-        `heat` is one text a row, a digit per cell, "-" where not finite. Where the cells asked for
-        do not fit a reply there are fewer rows, as `rows` says.
+    def _window(self, asked: Window) -> WindowReply:
+        """The options are those of `slice_view.window`.
+
+        Where the cells asked for do not fit a reply there are fewer rows, as `rows` says.
         """
+        options = asked.given()
+        name = options.pop("name")
         held = self._view.cells(name)
         for key in ("rows", "cols", "limits"):
             if key in options:
@@ -37,17 +64,18 @@ class ArrayVerbs:
             "".join("-" if digit is None else str(digit) for digit in line)
             for line in found["heat"]
         ]
-        return {"name": name, **_fitting(found)}
+        return WindowReply(name=name, **_fitting(found))
 
-    def serve_stats(self, name: str, exact: bool = False) -> JsonObject:
-        """Statistics of one name; `exact` reads a large array whole."""
-        return {"name": name, **self._view.statistics(name, exact)}
+    def _stats(self, asked: Stats) -> StatsReply:
+        return StatsReply(name=asked.name, **self._view.statistics(asked.name, asked.exact))
 
-    def serve_image(self, name: str, size: list[int], **options: Any) -> JsonObject:
-        """One picture of an array: the options of `image_view.picture`.
+    def _image(self, asked: Image) -> ImageReply:
+        """The options are those of `image_view.picture`.
 
         The channels are where the setting `image_data_format` says.
         """
+        options = asked.given()
+        name, size = options.pop("name"), options.pop("size")
         if len(size) != 2 or not all(
             type(pixels) is int and 1 <= pixels <= 4096 for pixels in size
         ):
@@ -57,72 +85,51 @@ class ArrayVerbs:
         _check_index("image", options.get("index", []))
         array, layout = self._view.array(name), config.image_data_format()
         found = image_view.picture(array, (size[0], size[1]), layout, **options)
-        return {"name": name, **found}
+        return ImageReply(name=name, **found)
 
-    def serve_find(
-        self,
-        name: str,
-        what: str = "nan",
-        after: list[int] | None = None,
-        start: int | None = None,
-        left: int | None = None,
-    ) -> JsonObject:
-        """Index of the next element that meets a condition (see `conditions`), behind `after`.
-
-        The end of the array is followed by its start. A reply tells of one piece: where that is
-        not the whole array, and nothing was found, `rest` holds the `start` and the elements
-        `left` to go on with.
-        """
-        array = self._view.array(name)
+    def _find(self, asked: Find) -> FindReply:
+        """The end of the array is followed by its start. A reply tells of one piece."""
+        array, after = self._view.array(asked.name), asked.after
         reason = array_search.unsearchable_reason(array)
         if reason is not None:
             raise ProtocolError("dtype", reason)
         try:
-            condition = conditions.parse(what)
-            begin = start or 0 if after is None else array_search.position_after(array, after)
+            condition = conditions.parse(asked.what)
+            begin = asked.start or 0 if after is None else array_search.position_after(array, after)
         except (ValueError, TypeError) as error:
             raise ProtocolError("argument", f"find: {error}") from None
-        todo = array.size if left is None else max(left, 0)
+        todo = array.size if asked.left is None else max(asked.left, 0)
         index, at, rest = array_search.search_chunk(array, condition, max(begin, 0), todo)
-        data = {"name": name, "what": condition.text, "words": condition.words, "index": index}
         more = index is None and rest > 0
-        return {**data, "size": array.size, "rest": [at, rest] if more else None}
+        return FindReply(
+            name=asked.name,
+            what=condition.text,
+            words=condition.words,
+            index=index,
+            size=array.size,
+            rest=[at, rest] if more else None,
+        )
 
-    def serve_export(
-        self,
-        name: str,
-        path: str,
-        index: list[int] | None = None,
-        axes: list[int] | None = None,
-        limits: list[float] | None = None,
-        grey: bool = False,
-        replace: bool = True,
-        wait: bool = True,
-    ) -> JsonObject:
-        """Write a name's array to a file whose name says the format.
-
-        With `index` and `axes` only the part along these axes. Where the file `exists` and is not
-        to be replaced, nothing is written. Without `wait` a long one goes on as a `job`.
-        """
-        array = self._view.array(name)
-        if axes is not None:
-            for given in (axes, index or []):
+    def _export(self, asked: Export) -> ExportReply:
+        array, limits = self._view.array(asked.name), asked.limits
+        if asked.axes is not None:
+            for given in (asked.axes, asked.index or []):
                 _check_index("export", given)
-            array = export_task.part_of(array, index or [0] * array.ndim, axes)
-        target = Path(path).expanduser()
-        if not replace and target.exists():
-            return {"name": name, "exists": str(target.resolve())}
-        options = {"grey": grey, "limits": limits and _pair("export", "limits", limits)}
-        return {"name": name, **self._exports.write(array, path, options, wait)}
+            array = export_task.part_of(array, asked.index or [0] * array.ndim, asked.axes)
+        target = Path(asked.path).expanduser()
+        if not asked.replace and target.exists():
+            return ExportReply(name=asked.name, exists=str(target.resolve()))
+        options = {"grey": asked.grey, "limits": limits and _pair("export", "limits", limits)}
+        written = self._exports.write(array, asked.path, options, asked.wait)
+        return ExportReply(name=asked.name, **written)
 
-    def serve_exporting(self, job: int, stop: bool = False) -> JsonObject:
-        """How far an export is; `stop` gives it up."""
-        return self._exports.state(job, stop)
+    def _exporting(self, asked: Exporting) -> ExportReply:
+        return ExportReply(**self._exports.state(asked.job, asked.stop))
 
 
 def _fitting(found: JsonObject) -> JsonObject:
     """The window with as many of its first rows as one reply holds, or of one row's columns."""
-    room = protocol.MAX_PAGE_BYTES - protocol.size({**found, "cells": [], "heat": []})
+    room = messages.MAX_PAGE_BYTES - messages.size({**found, "cells": [], "heat": []})
     cells, fitting = found["cells"], 0
     while cells and _length(cells[0]) > room:
         cells = [line[: len(line) // 2] for line in cells[:1]]
@@ -144,7 +151,7 @@ def _fitting(found: JsonObject) -> JsonObject:
 
 def _length(line: list[str]) -> int:
     """Bytes of a row in a reply: the texts, and a digit for each."""
-    return protocol.size({"": line}) + len(line)
+    return messages.size({"": line}) + len(line)
 
 
 def _check_index(verb: str, index: list[Any]) -> None:

@@ -6,11 +6,14 @@ from functools import partial
 
 from kbench.workbench.analysis import gradients
 from kbench.workbench.core_types import JsonObject, Publish
-from kbench.workbench.inspector import namespace, protocol
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import namespace
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.kernel.latest_task import LatestTask
 from kbench.workbench.kernel.sandbox import Outcome
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.findings import Gradient, GradientReply
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Served
 
 BUDGET_SECONDS = 1.0
 """Of gradients that nobody has asked for by a key."""
@@ -34,30 +37,30 @@ class GradientVerbs:
         self._gradients = gradients.Gradients(view, recorder)
         self._slow: set[str] = set()
 
-    def serve_gradient(self, loss: str = "", force: bool = False, stop: bool = False) -> JsonObject:
-        """Have the gradients of a loss computed, the newest by default; they are pushed later.
+    def served(self) -> list[Served]:
+        """The questions that are answered here."""
+        return [Gradient.served_by(self._gradient)]
 
-        `state` is none, computing, held (a cell runs), slow (only with `force`) or stopped.
-        """
+    def _gradient(self, asked: Gradient) -> GradientReply:
         names = gradients.losses(self._view)
-        chosen = loss or (names[0] if names else "")
-        reply: JsonObject = {"losses": names, "loss": chosen}
-        if stop:
+        chosen = asked.loss or (names[0] if names else "")
+        reply = partial(GradientReply, losses=names, loss=chosen)
+        if asked.stop:
             self.sandbox.halt()
-            return {**reply, "state": "stopped"}
+            return reply(state="stopped")
         if not chosen:
             self._gradients.forget()
-            return {**reply, "state": "none"}
+            return reply(state="none")
         gradients.loss_of(self._view, chosen)
         if self.sandbox.blocked:
-            return {**reply, "state": "held"}
-        if chosen in self._slow and not force:
-            return {**reply, "state": "slow"}
-        budget = FORCED_BUDGET_SECONDS if force else BUDGET_SECONDS
+            return reply(state="held")
+        if chosen in self._slow and not asked.force:
+            return reply(state="slow")
+        budget = FORCED_BUDGET_SECONDS if asked.force else BUDGET_SECONDS
         number = self._jobs.begin(
             partial(self._gradients.compute, chosen), budget, partial(self._tell, chosen, budget)
         )
-        return {**reply, "state": "computing", "number": number}
+        return reply(state="computing", number=number)
 
     def _tell(self, loss: str, budget: float, outcome: Outcome[JsonObject], number: int) -> None:
         if outcome.stopped == "time" or outcome.seconds > BUDGET_SECONDS:
@@ -67,7 +70,7 @@ class GradientVerbs:
         if self._publish is not None:
             found = {**_outcome_data(outcome, budget), "loss": loss, "number": number}
             found["seconds"] = outcome.seconds
-            self._publish(protocol.push("gradient", found))
+            self._publish(messages.push("gradient", found))
 
     def close(self) -> None:
         """Compute no more."""

@@ -9,8 +9,11 @@ import numpy as np
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import keras_graph, keras_models
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import namespace, protocol, recorder
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import namespace, recorder
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.graphs import Graph, GraphNode, GraphReply
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Served
 
 if TYPE_CHECKING:
     from kbench.engine.core.types import Shape
@@ -34,34 +37,32 @@ class GraphVerbs:
         self._view = view
         self._recorder = runs
 
-    def serve_graph(
-        self, name: str, limit: int = describe.MAX_GRAPH_NODES, start: int | None = None
-    ) -> JsonObject:
-        """The graph above a tensor, above the outputs of a function, or of a Keras layer.
+    def served(self) -> list[Served]:
+        """The questions that are answered here."""
+        return [Graph.served_by(self._graph)]
 
-        With `start` every node is given, page by page and nearest first, and with what the last
-        runs saw of it.
-        """
-        part = self._view.part(name)
+    def _graph(self, asked: Graph) -> GraphReply:
+        part, start = self._view.part(asked.name), asked.start
         value = part.value
         layer = keras_models.is_layer(value)
         tensors = _roots(value)
         if not tensors and describe.is_tensor(value):
             tensors = [value]
         if not tensors and not layer:
-            raise ProtocolError("name", f"{describe.printable(name)} is not a tensor")
+            raise ProtocolError("name", f"{describe.printable(asked.name)} is not a tensor")
         seen = _Seen(self._recorder)
         if start is not None and not layer:
             return _page(tensors, max(start, 0), seen)
 
-        def build(limit: int) -> JsonObject:
+        def build(limit: int) -> GraphReply:
             if layer:
                 return keras_graph.graph(value, part.owner, limit)
-            return describe.graph(tensors, limit)
+            return GraphReply.built(describe.graph(tensors, limit))
 
+        limit = describe.MAX_GRAPH_NODES if asked.limit is None else asked.limit
         limit = max(1, min(limit, MAX_NODES))
         found = build(limit)
-        while protocol.size(found) > protocol.MAX_PAGE_BYTES and limit:  # leave out far nodes
+        while messages.size(found) > messages.MAX_PAGE_BYTES and limit:  # leave out far nodes
             limit //= 2
             found = build(limit)
         return found
@@ -78,29 +79,29 @@ def _roots(value: object) -> list[Tensor]:
     return roots if len(roots) == len(found) else []
 
 
-def _page(roots: list[Tensor], start: int, seen: _Seen) -> JsonObject:
+def _page(roots: list[Tensor], start: int, seen: _Seen) -> GraphReply:
     """Rows from `start` on; a node's number is its place in the order of all nodes."""
     nodes = describe.nodes(roots)
     ids = {id(node): number for number, node in enumerate(nodes)}
-    rows: list[JsonObject] = []
-    room, at = protocol.MAX_PAGE_BYTES - 1_000, start
+    rows: list[GraphNode] = []
+    room, at = messages.MAX_PAGE_BYTES - 1_000, start
     for at in range(start, min(len(nodes), MAX_PAGED_NODES)):
         row = _row(nodes[at], at, ids, seen)
-        room -= protocol.size(row) + 2
+        room -= messages.size(row) + 2
         if room < 0 and rows:
             break
         rows.append(row)
     else:
         at = min(len(nodes), MAX_PAGED_NODES)
-    return {
-        "rows": rows,
-        "total": len(nodes),
-        "cut": len(nodes) - at,
-        "next": at if at < min(len(nodes), MAX_PAGED_NODES) else None,
-    }
+    return GraphReply(
+        rows=rows,
+        total=len(nodes),
+        cut=len(nodes) - at,
+        next=at if at < min(len(nodes), MAX_PAGED_NODES) else None,
+    )
 
 
-def _row(node: Tensor, number: int, ids: dict[int, int], seen: _Seen) -> JsonObject:
+def _row(node: Tensor, number: int, ids: dict[int, int], seen: _Seen) -> GraphNode:
     row: JsonObject = {
         "id": number,
         "name": describe.printable(node.name),
@@ -111,7 +112,7 @@ def _row(node: Tensor, number: int, ids: dict[int, int], seen: _Seen) -> JsonObj
         "place": describe.place(node),
         **seen.of(node),
     }
-    return {key: value for key, value in row.items() if value not in (None, "")}
+    return GraphNode.built({key: value for key, value in row.items() if value not in (None, "")})
 
 
 class _Seen:

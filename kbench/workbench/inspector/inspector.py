@@ -14,7 +14,6 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import KbenchError
@@ -30,14 +29,30 @@ from kbench.workbench.inspector import (
     job_verbs,
     namespace,
     plan_verbs,
-    protocol,
     recorder,
     signature,
 )
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.nan import nan_verbs
 from kbench.workbench.progress import pace
+from kbench.workbench.protocol import messages, verbs
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.names import Parts, PartsReply, Summary, SummaryReply
+from kbench.workbench.protocol.question import Served
+from kbench.workbench.protocol.session import (
+    Cancel,
+    CancelReply,
+    Changes,
+    ChangesReply,
+    Config,
+    ConfigReply,
+    Hello,
+    HelloReply,
+    Help,
+    HelpReply,
+    Push,
+    PushReply,
+)
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 from kbench.workbench.watches import watch_verbs
 
@@ -69,17 +84,20 @@ class Inspector:
         self._nan_verbs = nan_verbs.NanVerbs(self._view, self._recorder, publish)
         self._compare_verbs = compare.CompareVerbs(self._recorder)
         self._job_verbs = job_verbs.JobVerbs(self._recorder, publish)
-        # Verbs in files of their own:
-        self._groups: list[object] = [
-            array_verbs.ArrayVerbs(self._view),
-            self._watch_verbs,
-            self._gradient_verbs,
-            self._nan_verbs,
-            self._compare_verbs,
-            graph_verbs.GraphVerbs(self._view, self._recorder),
-            plan_verbs.PlanVerbs(self._view, self._recorder, self._sandbox, self._job_verbs),
-            self._job_verbs,
+        runs = plan_verbs.PlanVerbs(self._view, self._recorder, self._sandbox, self._job_verbs)
+        served = [
+            *self._served(),
+            *array_verbs.ArrayVerbs(self._view).served(),
+            *self._watch_verbs.served(),
+            *self._gradient_verbs.served(),
+            *self._nan_verbs.served(),
+            *self._compare_verbs.served(),
+            *graph_verbs.GraphVerbs(self._view, self._recorder).served(),
+            *runs.served(),
+            *self._job_verbs.served(),
         ]
+        self.answers = dict(served)
+        """By the class of a question what answers it."""
         self._pace = pace.Pace(publish)
         self._publish = publish
         self._busy = False
@@ -160,47 +178,50 @@ class Inspector:
     def handle(self, raw: object) -> JsonObject:
         """The reply to a request, whatever the request is."""
         try:
-            request = protocol.parse(raw)
-            return protocol.reply(request, self._server(request.verb)(**request.arguments))
+            request = verbs.parse(raw)
+            asked = request.question
+            return messages.reply(request.ident, asked.verb, self.answers[type(asked)](asked))
         except ProtocolError as error:
-            return protocol.refusal(raw, error)
+            return messages.refusal(raw, error)
         except KbenchError as error:
-            return protocol.refusal(raw, ProtocolError("value", error.reason))
+            return messages.refusal(raw, ProtocolError("value", error.reason))
         except Exception as error:  # a reply must come, or the front end waits for ever
             reason = f"{type(error).__name__}: {explanation.safe_text(error)}"
-            return protocol.refusal(raw, ProtocolError("internal", reason))
+            return messages.refusal(raw, ProtocolError("internal", reason))
 
-    def _server(self, verb: str) -> Callable[..., JsonObject]:
-        """What answers a verb: a method of this class, or of one of the groups of verbs."""
-        own: Callable[..., JsonObject] | None = getattr(self, f"_serve_{verb}", None)
-        if own is not None:
-            return own
-        found = (getattr(group, f"serve_{verb}", None) for group in self._groups)
-        serve: Callable[..., JsonObject] = next(serve for serve in found if serve is not None)
-        return serve
+    def _served(self) -> list[Served]:
+        """The questions that are answered in this file."""
+        return [
+            Hello.served_by(self._hello),
+            Push.served_by(self._push),
+            Changes.served_by(self._changes),
+            Summary.served_by(self._summary),
+            Parts.served_by(self._parts),
+            Config.served_by(self._config),
+            Help.served_by(self._help),
+            Cancel.served_by(self._cancel),
+        ]
 
     # ------------------------------------------------------------------ verbs
 
-    def _serve_hello(self, push: bool = False, record: bool = False) -> JsonObject:
-        """Who answers: versions, process, verbs, settings; `push`, `record`: switch these on."""
+    def _hello(self, asked: Hello) -> HelloReply:
         from kbench.version import __version__
 
-        self._serve_push(push)
-        if record:
+        self._push(Push(on=asked.push))
+        if asked.record:
             self._recorder.start()
-        return {
-            "version": protocol.VERSION,
-            "kbench": __version__,
-            "python": platform.python_version(),
-            "pid": os.getpid(),
-            "verbs": sorted(protocol.VERBS),
-            "config": config.snapshot(),
-            "epoch": self._view.epoch,
-        }
+        return HelloReply(
+            version=messages.VERSION,
+            kbench=__version__,
+            python=platform.python_version(),
+            pid=os.getpid(),
+            verbs=sorted(verbs.VERBS),
+            config=config.snapshot(),
+            epoch=self._view.epoch,
+        )
 
-    def _serve_push(self, on: bool = True) -> JsonObject:
-        """Whether changes are pushed; off while no pane is visible."""
-        self._pushing = on and self._publish is not None
+    def _push(self, asked: Push) -> PushReply:
+        self._pushing = asked.on and self._publish is not None
         if self._pushing:
             self._view.refresh()
             if self._pusher is None:
@@ -208,65 +229,52 @@ class Inspector:
                     target=self._push_loop, name="kbench-inspector-push", daemon=True
                 )
                 self._pusher.start()
-        return {"on": self._pushing}
+        return PushReply(on=self._pushing)
 
-    def _serve_changes(self, since: int = 0) -> JsonObject:
-        """Names whose row is not what it was at epoch `since`, and all names there are.
-
-        Where they are more than a message holds, neither, and in `many` how many have changed.
-        """
+    def _changes(self, asked: Changes) -> ChangesReply:
         self._view.refresh()
         self._view.scan(SCAN_SECONDS)
-        changed, names = self._view.changed_since(since), self._view.names()
-        many = protocol.size({"names": [changed, names]}) > protocol.MAX_PAGE_BYTES
-        return {
-            "epoch": self._view.epoch,
-            "names": [] if many else changed,
-            "all": [] if many else names,
-            "many": len(changed) if many else 0,
-            "config": config.snapshot(),
-        }
+        changed, names = self._view.changed_since(asked.since), self._view.names()
+        many = messages.size({"names": [changed, names]}) > messages.MAX_PAGE_BYTES
+        return ChangesReply(
+            epoch=self._view.epoch,
+            names=[] if many else changed,
+            all=[] if many else names,
+            many=len(changed) if many else 0,
+            config=config.snapshot(),
+        )
 
-    def _serve_summary(
-        self,
-        names: list[str] | None = None,
-        statistics: bool = True,
-        pattern: str | None = None,
-        start: int = 0,
-    ) -> JsonObject:
-        """Rows of the given names or of all, paged; `statistics` False leaves ranges out."""
-        rows, following = self._view.rows(names, statistics, pattern, start, self._busy)
-        data = {"rows": rows, "total": len(self._view.names()), "epoch": self._view.epoch}
-        return {**data, "next": following}
+    def _summary(self, asked: Summary) -> SummaryReply:
+        rows, following = self._view.rows(
+            asked.names, asked.statistics, asked.pattern, asked.start, self._busy
+        )
+        total, epoch = len(self._view.names()), self._view.epoch
+        return SummaryReply(rows=rows, total=total, epoch=epoch, next=following)
 
-    def _serve_parts(self, names: list[Any], statistics: bool = True, start: int = 0) -> JsonObject:
-        """Rows of the layers of Keras models and of the weights of layers, paged."""
-        wanted = [name for name in names if type(name) is str]
-        rows, following = self._view.parts(wanted, statistics, start)
-        return {"rows": rows, "next": following}
+    def _parts(self, asked: Parts) -> PartsReply:
+        wanted = [name for name in asked.names if type(name) is str]
+        rows, following = self._view.parts(wanted, asked.statistics, asked.start)
+        return PartsReply(rows=rows, next=following)
 
-    def _serve_config(self, set: dict[str, Any] | None = None) -> JsonObject:
-        """The settings, after `set` was applied; while a cell runs `set` waits for its end."""
-        wanted = set or {}
+    def _config(self, asked: Config) -> ConfigReply:
+        wanted = asked.set or {}
         known = config.snapshot()
         for name in wanted:
             if name not in known:
                 raise ProtocolError("config", f"unknown setting {describe.printable(name)!r}")
         if self._busy and wanted:
             self._queued_config.update(wanted)
-            return {"config": config.snapshot(), "queued": list(wanted)}
+            return ConfigReply(config=config.snapshot(), queued=list(wanted))
         for name, value in wanted.items():
             config.assign(name, value)
-        return {"config": config.snapshot(), "epoch": config.epoch()}
+        return ConfigReply(config=config.snapshot(), epoch=config.epoch())
 
-    def _serve_help(self, code: str, position: int) -> JsonObject:
-        """Signature of the call at a position in code."""
-        return signature.help_at(code, position, self._view.snapshot())
+    def _help(self, asked: Help) -> HelpReply:
+        return signature.help_at(asked.code, asked.position, self._view.snapshot())
 
-    def _serve_cancel(self) -> JsonObject:
-        """Ask the running evaluation to stop."""
+    def _cancel(self, asked: Cancel) -> CancelReply:
         cancel.request()
-        return {"busy": self._busy}
+        return CancelReply(busy=self._busy)
 
     # ------------------------------------------------------------------ pushing
 
@@ -301,6 +309,6 @@ class Inspector:
         self._view.pushed_epoch = epoch
         if self._publish is None or not (names or refused or new):
             return
-        many = protocol.size({"names": names}) > protocol.MAX_PAGE_BYTES
+        many = messages.size({"names": names}) > messages.MAX_PAGE_BYTES
         data = {"names": [] if many else names, "many": many, "config": config.snapshot()}
-        self._publish(protocol.push("changed", {**data, "epoch": epoch, "refused": refused}))
+        self._publish(messages.push("changed", {**data, "epoch": epoch, "refused": refused}))

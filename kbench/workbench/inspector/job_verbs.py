@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.runtime import profile
 from kbench.workbench.analysis import job_rows
-from kbench.workbench.core_types import JsonObject, Publish, Row
-from kbench.workbench.inspector import protocol
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.core_types import Publish
 from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Served
+from kbench.workbench.protocol.runs import JobHead, JobName, Jobs, JobsReply
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 
 if TYPE_CHECKING:
@@ -48,33 +50,35 @@ class JobVerbs:
             if job.running:  # it began before anybody looked
                 self._on_job(job.number)
 
-    def serve_jobs(
-        self, job: int | None = None, most: int = job_rows.MAX_WORKER_ROWS
-    ) -> JsonObject:
-        """The workers of a job, at most so many: of the one that leads, or of a number."""
-        jobs = job_rows.known()
+    def served(self) -> list[Served]:
+        """The questions that are answered here."""
+        return [Jobs.served_by(self._jobs)]
+
+    def _jobs(self, asked: Jobs) -> JobsReply:
+        jobs, job = job_rows.known(), asked.job
         if job is None:
             found = job_rows.first(jobs)
         else:
             found = next((one for one in jobs if one.number == job), None)
         if found is None and job is not None:
             raise ProtocolError("job", f"jobs: job {job} is not known any more")
-        data: JsonObject = {
-            "jobs": [_listed(one) for one in reversed(jobs)],
-            "job": self.head(),
-            "shown": None if found is None else job_rows.head(found),
-            "rows": [],
-            "others": None,
-        }
-        return data if found is None else _within_room(data, found, most)
+        reply = JobsReply(
+            jobs=[_listed(one) for one in reversed(jobs)],
+            job=self.head(),
+            shown=None if found is None else job_rows.head(found),
+            rows=[],
+            others=None,
+        )
+        most = job_rows.MAX_WORKER_ROWS if asked.most is None else asked.most
+        return reply if found is None else _within_room(reply, found, most)
 
-    def head(self) -> Row | None:
+    def head(self) -> JobHead | None:
         """What is known of the job that leads, without its workers; None where there is no job.
 
         `leads`: it runs, or has ended and no later cell has recorded a run since.
         """
         found = job_rows.first(job_rows.known())
-        return None if found is None else {**job_rows.head(found), "leads": self._leads(found)}
+        return None if found is None else job_rows.head(found).replaced(leads=self._leads(found))
 
     def _leads(self, job: Job) -> bool:
         run = self._recorder.find(None)
@@ -127,19 +131,20 @@ class JobVerbs:
         head = self.head()
         if self._publish is not None and head is not None:
             running = sum(job.running for job in jobs)
-            self._publish(protocol.push("jobs", {"job": head, "running": running}))
+            self._publish(messages.push("jobs", {"job": head, "running": running}))
 
 
-def _listed(job: Job) -> Row:
+def _listed(job: Job) -> JobName:
     head = job_rows.head(job)
-    return {key: head[key] for key in ("job", "kind", "name", "running")}
+    return JobName(job=head.job, kind=head.kind, name=head.name, running=head.running)
 
 
-def _within_room(data: JsonObject, job: Job, most: int) -> JsonObject:
-    """The data with the rows of a job, as many as fit one message."""
+def _within_room(reply: JobsReply, job: Job, most: int) -> JobsReply:
+    """The reply with the rows of a job, as many as fit one message."""
     most = max(min(most, job_rows.MAX_WORKER_ROWS), 1)
     while True:
-        filled = {**data, **job_rows.rows(job, most)}
-        if protocol.size({"data": filled}) <= protocol.MAX_PAGE_BYTES or most <= 1:
+        rows, others = job_rows.rows(job, most)
+        filled = reply.replaced(rows=rows, others=others)
+        if messages.size({"data": filled}) <= messages.MAX_PAGE_BYTES or most <= 1:
             return filled
         most = max(most - ROOM_STEP_ROWS, 1)

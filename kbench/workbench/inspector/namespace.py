@@ -24,8 +24,10 @@ from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import protocol, summary, variable_rows
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import summary, variable_rows
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.names import VariableRow
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Last
@@ -46,7 +48,7 @@ class _SeenValue:
     is_array: bool
     serial: int  # counts the names in the order in which they were first seen
     statistics: dict[bool, tuple[int, JsonObject]] = field(default_factory=dict)
-    rows: dict[bool, tuple[int, Last | None, JsonObject, int]] = field(default_factory=dict)
+    rows: dict[bool, tuple[int, Last | None, VariableRow, int]] = field(default_factory=dict)
     owner: object = None
     fixed: bool = False  # never another without being rebound, or known by its version
     seen: Any = None  # what a scan has found of it, and after how many runs of code
@@ -224,7 +226,7 @@ class View:
         pattern: str | None = None,
         start: int = 0,
         writing: bool = False,
-    ) -> tuple[list[JsonObject], int | None]:
+    ) -> tuple[list[VariableRow], int | None]:
         """Rows of the given names, or of all; a name that is gone has kind 'gone'.
 
         As many rows from `start` on as one message holds, and where to go on, or None. `writing`:
@@ -232,8 +234,8 @@ class View:
         """
         self.refresh()
         values = self.values()
-        rows: list[JsonObject] = []
-        room = protocol.MAX_PAGE_BYTES
+        rows: list[VariableRow] = []
+        room = messages.MAX_PAGE_BYTES
         for place, name in self._wanted(names, pattern, start):
             if name in values:
                 if writing and (known := self._known.get(name)) is not None:
@@ -241,12 +243,12 @@ class View:
                 row, length = self._kept_row(name, values[name], statistics)
             elif name in self.unnamed_arrays:
                 row = self._row(name, self.unnamed_arrays[name], statistics)
-                length = protocol.size(row)
-            elif "/" in name and (part := self._part_row(name, statistics)) is not None:
-                row, length = part, protocol.size(part)
+                length = messages.size(row)
+            elif "/" in name and (part := self._row_inside(name, statistics)) is not None:
+                row, length = part, messages.size(part)
             else:
-                row = {"name": describe.printable(name), "key": name, "kind": "gone"}
-                length = protocol.size(row)
+                row = VariableRow(name=describe.printable(name), key=name, kind="gone")
+                length = messages.size(row)
             room -= length + 2
             if room < 0 and rows:
                 return rows, place
@@ -272,24 +274,24 @@ class View:
             if place >= start and (not pattern or fnmatch.fnmatchcase(name, pattern))
         ]
 
-    def _kept_row(self, name: str, value: object, statistics: bool) -> tuple[JsonObject, int]:
+    def _kept_row(self, name: str, value: object, statistics: bool) -> tuple[VariableRow, int]:
         """A row and its size; of a tensor the same as before while version and last run are."""
         known = self._known.get(name)
         if known is not None and not known.fixed and not known.is_array:
             self._scan_value(name, value)
             if known.seen is not None:
-                return known.seen, protocol.size(known.seen)
+                return known.seen, messages.size(known.seen)
         if known is None or not describe.is_tensor(value):
             row = self._row(name, value, statistics)
-            return row, protocol.size(row)
+            return row, messages.size(row)
         kept = known.rows.get(statistics)
         if kept is None or kept[0] != known.version or kept[1] is not value.last:
             version, last = known.version, value.last
             row = self._row(name, value, statistics)
-            kept = known.rows[statistics] = (version, last, row, protocol.size(row))
+            kept = known.rows[statistics] = (version, last, row, messages.size(row))
         return kept[2], kept[3]
 
-    def _row(self, name: str, value: object, statistics: bool) -> JsonObject:
+    def _row(self, name: str, value: object, statistics: bool) -> VariableRow:
         row: JsonObject = {"name": describe.printable(name), "key": name}
         try:
             row.update(variable_rows.facts(value))
@@ -299,7 +301,7 @@ class View:
         except Exception as error:  # whatever a user's object does, the other rows must come
             row.update(kind="object", type=summary.type_name(value))
             row["problem"] = summary.type_name(error)
-        return row
+        return VariableRow.built(row)
 
     def _ask(self, name: str) -> None:
         """From now on an array is scanned, beginning with what it holds now."""
@@ -310,7 +312,7 @@ class View:
 
     def parts(
         self, names: list[str], statistics: bool, start: int = 0
-    ) -> tuple[list[JsonObject], int | None]:
+    ) -> tuple[list[VariableRow], int | None]:
         """Rows of the parts of Keras' models and layers, `parent` naming whose; paged as `rows`."""
         wanted: list[tuple[str, keras_models.Part]] = []
         for name in names:
@@ -318,33 +320,39 @@ class View:
                 value = self.get(name)
                 if keras_models.is_layer(value):
                     wanted += [(name, part) for part in keras_models.parts(value, name)]
-        found: list[JsonObject] = []
-        room = protocol.MAX_PAGE_BYTES
+        found: list[VariableRow] = []
+        room = messages.MAX_PAGE_BYTES
         for place, (name, part) in enumerate(wanted[max(start, 0) :], max(start, 0)):
-            row = {**self._facts_of_part(part, statistics), "parent": name}
-            room -= protocol.size(row) + 2
+            row = self._part_row(part, statistics, name)
+            room -= messages.size(row) + 2
             if room < 0 and found:
                 return found, place
             found.append(row)
         return found, None
 
-    def _part_row(self, name: str, statistics: bool) -> JsonObject | None:
+    def _row_inside(self, name: str, statistics: bool) -> VariableRow | None:
         """The row of a layer or a weight inside a model; None if there is no such part."""
         try:
-            return self._facts_of_part(self.part(name), statistics)
+            return self._part_row(self.part(name), statistics)
         except ProtocolError:
             return None
 
-    def _facts_of_part(self, part: keras_models.Part, statistics: bool) -> JsonObject:
+    def _part_row(
+        self, part: keras_models.Part, statistics: bool, parent: str | None = None
+    ) -> VariableRow:
         key = part.address
         row = {"name": describe.printable(key.rpartition("/")[2]), "key": key}
         if part.weight is None:
-            code = keras_models.code_of(part)
-            return {**row, **keras_models.facts(part.value, part.owner), "code": code}
-        facts = variable_rows.facts(part.value)
-        if facts.pop("held", False) and statistics:
-            facts.update(variable_rows.range_of(self._weight_statistics(part.weight.variable)))
-        return {**row, **facts, **keras_models.weight_facts(part)}
+            row |= {
+                **keras_models.facts(part.value, part.owner),
+                "code": keras_models.code_of(part),
+            }
+        else:
+            facts = variable_rows.facts(part.value)
+            if facts.pop("held", False) and statistics:
+                facts.update(variable_rows.range_of(self._weight_statistics(part.weight.variable)))
+            row |= {**facts, **keras_models.weight_facts(part)}
+        return VariableRow.built(row if parent is None else {**row, "parent": parent})
 
     def _weight_statistics(self, variable: Variable) -> JsonObject:
         """Statistics of a weight, from the cache while its version is the same."""

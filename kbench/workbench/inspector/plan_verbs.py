@@ -6,11 +6,20 @@ from dataclasses import asdict
 
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import engine_functions, plan_text
-from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.inspector import namespace, recorder
 from kbench.workbench.inspector.job_verbs import JobVerbs
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.kernel.sandbox import Sandbox
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Served
+from kbench.workbench.protocol.runs import (
+    Limits,
+    Plan,
+    PlanReply,
+    PlanRun,
+    RunHead,
+    Trace,
+    TraceReply,
+)
 
 MAX_SOURCE_CHARACTERS = 40_000
 """Of a source that is asked for by its step; it must fit a message."""
@@ -27,63 +36,56 @@ class PlanVerbs:
         self._sandbox = sandbox
         self._jobs = jobs
 
-    def serve_trace(self, on: bool = True) -> JsonObject:
-        """Turn the recording of runs on or off."""
-        self._recorder.start() if on else self._recorder.stop()
-        return {"recording": self._recorder.on}
+    def served(self) -> list[Served]:
+        """The questions that are answered here."""
+        return [Trace.served_by(self._trace), Plan.served_by(self._plan)]
 
-    def serve_plan(
-        self,
-        function: str | None = None,
-        record: bool | None = None,
-        run: int | None = None,
-        step: int | None = None,
-        measure: bool = False,
-    ) -> JsonObject:
-        """A recorded run: the last, the last of a function, or the one of a number.
+    def _trace(self, asked: Trace) -> TraceReply:
+        self._recorder.start() if asked.on else self._recorder.stop()
+        return TraceReply(recording=self._recorder.on)
 
-        With `step` only the source of that step. `record` turns recording on or off; `measure`
-        finds out what this machine can do at best, in less than a second, while no cell runs.
-        """
-        if record is not None:
-            self._recorder.start() if record else self._recorder.stop()
-        found = self._recorder.find(function, run)
-        if step is not None:
-            return {"step": step, "source": _source(found, step)}
-        return {
-            "recording": self._recorder.on,
-            "functions": self._recorder.functions(),
-            "runs": [
-                {
-                    "run": kept.number,
-                    "function": describe.printable(kept.record.function),
-                    "seconds": float(kept.record.seconds),
-                }
+    def _plan(self, asked: Plan) -> PlanReply:
+        if asked.record is not None:
+            self._recorder.start() if asked.record else self._recorder.stop()
+        found = self._recorder.find(asked.function, asked.run)
+        if asked.step is not None:
+            return PlanReply(step=asked.step, source=_source(found, asked.step))
+        return PlanReply(
+            recording=self._recorder.on,
+            functions=self._recorder.functions(),
+            runs=[
+                RunHead(
+                    run=kept.number,
+                    function=describe.printable(kept.record.function),
+                    seconds=float(kept.record.seconds),
+                )
                 for kept in self._recorder.runs()
             ],
-            "run": None if found is None else {**_run_data(found), "called": self._called(found)},
-            "limits": self._limits(measure),
-            "job": self._jobs.head(),
-        }
+            run=None if found is None else _run_data(found, self._called(found)),
+            limits=self._limits(asked.measure),
+            job=self._jobs.head(),
+        )
 
     def _called(self, run: recorder.Run) -> str:
         """The user's name of what ran, '' where it has none."""
         name, _ = engine_functions.find_recorded(self._view.values(), run.record)
         return describe.printable(name)
 
-    def _limits(self, measure: bool) -> Row | None:
+    def _limits(self, measure: bool) -> Limits | None:
         from kbench.engine.inspect import roofline
 
         if measure and self._sandbox.blocked:
             raise ProtocolError("busy", "a cell runs; the machine is measured while none does")
-        return asdict(roofline.measure(again=True)) if measure else plan_text.known_limits()
+        if measure:
+            return Limits.built(asdict(roofline.measure(again=True)))
+        return plan_text.known_limits()
 
 
-def _run_data(run: recorder.Run) -> JsonObject:
+def _run_data(run: recorder.Run, called: str) -> PlanRun:
     """A run in one message, with the kernels that were made ready for it."""
     seconds = sum(kernel["seconds"] for kernel in run.kernels)
     slowest = sorted(run.kernels, key=lambda kernel: -float(kernel["seconds"]))
-    return {
+    row = {
         **recorder.shortened(describe.run(run.record)),
         "run": run.number,
         "kernels": [
@@ -94,7 +96,9 @@ def _run_data(run: recorder.Run) -> JsonObject:
         "loaded": sum(bool(kernel["loaded"]) for kernel in run.kernels),
         "kernel_seconds": seconds,
         "pending": run.pending,
+        "called": called,
     }
+    return PlanRun.built(row)
 
 
 def _source(run: recorder.Run | None, step: int) -> str:

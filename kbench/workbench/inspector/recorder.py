@@ -13,8 +13,8 @@ import numpy as np
 
 from kbench.engine.core import fork_safety
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import protocol
 from kbench.workbench.nan.first_bad_call import FirstBadCalls
+from kbench.workbench.protocol import messages
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor
@@ -38,13 +38,13 @@ Feeds = dict["Tensor", np.ndarray]
 
 def shortened(run: JsonObject) -> JsonObject:
     """A run that fits one message: of too many steps the slowest, in their order; `cut` counts."""
-    room = protocol.MAX_PAGE_BYTES - REPLY_HEAD_BYTES
+    room = messages.MAX_PAGE_BYTES - REPLY_HEAD_BYTES
     kept = []
     for row in sorted(run["rows"], key=lambda row: -float(row["seconds"])):
         source = row["source"]
         if source is not None and len(source) > MAX_SOURCE_CHARACTERS:
             row = {**row, "source": f"{source[:MAX_SOURCE_CHARACTERS]}\n# … cut"}
-        room -= protocol.size(row) + 2
+        room -= messages.size(row) + 2
         if room < 0:
             break
         kept.append(row)

@@ -14,7 +14,7 @@ import tokenize
 import types
 
 from kbench.engine.inspect import describe
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.session import HelpReply
 
 _MAX_DOC_LINES = 6
 """Of a docstring's first paragraph."""
@@ -27,11 +27,11 @@ _MAX_OPERANDS = 6
 _FOLLOWED = (types.ModuleType, type, types.FunctionType)
 
 
-def help_at(code: str, position: int, names: dict[str, object]) -> JsonObject:
-    """`text`, and `name`, `signature`, `doc`, `argument` (the index the cursor is at); or empty."""
+def help_at(code: str, position: int, names: dict[str, object]) -> HelpReply:
+    """The call around a position; all is empty where there is none."""
     before = code[: max(0, position)]
     found = call_at(before)
-    nothing = {"text": "", "name": "", "signature": "", "doc": "", "argument": 0, "operands": []}
+    nothing = HelpReply(text="", name="", signature="", doc="", argument=0, operands=[])
     if found is None:
         return nothing
     name, argument = found
@@ -43,8 +43,14 @@ def help_at(code: str, position: int, names: dict[str, object]) -> JsonObject:
     head = f"{name}{shown}"
     operands = _operands(before, names)
     lines = [describe.printable(head, _MAX_TEXT_CHARACTERS), *operands, *([doc] if doc else [])]
-    row = {"text": "\n".join(lines), "name": name, "signature": head, "doc": doc}
-    return {**row, "argument": argument, "operands": operands}
+    return HelpReply(
+        text="\n".join(lines),
+        name=name,
+        signature=head,
+        doc=doc,
+        argument=argument,
+        operands=operands,
+    )
 
 
 def call_at(before: str) -> tuple[str, int] | None:

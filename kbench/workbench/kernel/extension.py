@@ -19,10 +19,11 @@ from kbench.engine.jit.service import prefetch
 from kbench.engine.kernels.idle_warmup import IdleWarmup
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import explanation
-from kbench.workbench.inspector import protocol, summary
+from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.kernel import cell_names, output_width
 from kbench.workbench.output import kernel_prints
+from kbench.workbench.protocol import messages
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -114,7 +115,7 @@ def load_ipython_extension(shell: Shell) -> None:
     shell.events.register("post_run_cell", lambda _result: warmup.resume())
     kernel: Kernel | None = getattr(shell, "kernel", None)
     if kernel is not None:
-        kernel.comm_manager.register_target(protocol.TARGET, channel.open)
+        kernel.comm_manager.register_target(messages.TARGET, channel.open)
         shell.ask_exit = lambda: _tell_exit(shell)
         kernel_prints.install(shell)
         output_width.install(shell)
@@ -139,7 +140,7 @@ def _escape_surrogates(session: WireSession) -> None:
         try:
             return pack(part)
         except UnicodeEncodeError:
-            return pack(protocol.encodable(part))
+            return pack(messages.encodable(part))
 
     session.pack = pack_escaped
 
@@ -207,7 +208,7 @@ def _reporter(publish: Publish) -> ErrorHandler:
         tb_offset: int | None = None,
     ) -> list[str]:
         try:
-            publish(protocol.push("error", explanation.detail(error)))
+            publish(messages.push("error", explanation.detail(error)))
         except Exception:  # the report of an error must not replace it
             shell.log.debug("no detail of the error", exc_info=True)
         offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.core import errors
 from kbench.workbench.errors import explanation
-from kbench.workbench.inspector import protocol
 from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, Channel, place_name
+from kbench.workbench.protocol import messages
 
 if TYPE_CHECKING:
     from kbench.workbench.ipython_types import CellResult, Kernel, Shell
@@ -33,12 +33,12 @@ def load_ipython_extension(shell: Shell) -> None:
     errors.set_place_namer(lambda file, line: place_name(shell, file, line))
     shell.events.register("pre_run_cell", lambda _info: channel.inspector.cell_started())
     shell.events.register("post_run_cell", lambda result: _ended(channel, result))
-    kernel.comm_manager.register_target(protocol.TARGET, channel.open)
+    kernel.comm_manager.register_target(messages.TARGET, channel.open)
 
 
 def _ended(channel: Channel, result: CellResult) -> None:
     """A cell has ended: tell what a KbenchError knows, and which names have changed."""
     error = getattr(result, "error_in_exec", None)
     if isinstance(error, errors.KbenchError):
-        channel.publish(protocol.push("error", explanation.detail(error)))
+        channel.publish(messages.push("error", explanation.detail(error)))
     channel.inspector.cell_ended()

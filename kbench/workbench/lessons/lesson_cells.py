@@ -32,9 +32,9 @@ def opening_code(number: int) -> str:
 
 def judge_here(shell: Shell, number: int, exercise: str, ticket: int) -> None:
     """Judge an exercise on the shell's names and tell the front end, under its `ticket`."""
-    from kbench.workbench.inspector import protocol  # in the kernel only
     from kbench.workbench.lessons.lesson_checks import judge
     from kbench.workbench.lessons.lesson_files import LessonError, load
+    from kbench.workbench.protocol import messages  # in the kernel only
 
     channel = getattr(shell, _CHANNEL_ATTRIBUTE)
     data = {"exercise": exercise, "ticket": ticket}
@@ -42,7 +42,7 @@ def judge_here(shell: Shell, number: int, exercise: str, ticket: int) -> None:
         with channel.inspector.recorder.ignoring_runs():
             verdict = judge(load(number).exercise(exercise), shell.user_ns)
     except LessonError as error:
-        channel.publish(protocol.push(PUSH_KIND, {**data, "problem": str(error)}))
+        channel.publish(messages.push(PUSH_KIND, {**data, "problem": str(error)}))
         return
     data |= {"stage": verdict.stage, "message": verdict.message}
-    channel.publish(protocol.push(PUSH_KIND, {**data, "passed": verdict.passed}))
+    channel.publish(messages.push(PUSH_KIND, {**data, "passed": verdict.passed}))

@@ -12,14 +12,17 @@ from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import engine_functions, gradients, keras_models
 from kbench.workbench.core_types import JsonObject, Publish
-from kbench.workbench.inspector import namespace, protocol, summary
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.inspector import namespace, summary
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.kernel.latest_task import LatestTask
 from kbench.workbench.kernel.sandbox import Outcome
 from kbench.workbench.nan import nan_trace, nan_words
 from kbench.workbench.nan.first_bad_call import RecordedCalls, first_bad_call
 from kbench.workbench.nan.nan_values import Array
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.findings import Nan, NanReply
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Served
 from kbench.workbench.watches import expressions
 
 if TYPE_CHECKING:
@@ -49,36 +52,26 @@ class NanVerbs:
         self._recorder = recorder
         self._publish = publish
 
-    def serve_nan(
-        self,
-        name: str = "",
-        code: str = "",
-        function: str = "",
-        quiet: bool = False,
-        stop: bool = False,
-    ) -> JsonObject:
-        """Have the origin of a NaN or infinity looked for; what is found is pushed later.
+    def served(self) -> list[Served]:
+        """The questions that are answered here."""
+        return [Nan.served_by(self._nan)]
 
-        `name` is a name of the view, or an expression that only reads; `code` a cell, whose last
-        value is meant, or else the last run of all; `function` the last recorded run of that name.
-        `quiet` allows a short time only. `state`: tracing, held (a cell runs), none (nothing can be
-        traced), stopped.
-        """
-        if stop:
+    def _nan(self, asked: Nan) -> NanReply:
+        if asked.stop:
             self._jobs.withdraw()
-            return {"state": "stopped", "name": name}
-        wanted = name or function or self._target(code, quiet)
+            return NanReply(state="stopped", name=asked.name)
+        wanted = asked.name or asked.function or self._target(asked.code, asked.quiet)
         if not wanted:
-            return {"state": "none", "name": ""}
+            return NanReply(state="none", name="")
         if self.sandbox.blocked:
-            return {"state": "held", "name": wanted}
-        trace = self._trace_run if function else self._trace
+            return NanReply(state="held", name=wanted)
+        trace = self._trace_run if asked.function else self._trace
         number = self._jobs.begin(
             lambda: trace(wanted, self._view.snapshot()),
-            BUDGET_SECONDS if quiet else FORCED_BUDGET_SECONDS,
-            partial(self._tell, wanted, quiet),
+            BUDGET_SECONDS if asked.quiet else FORCED_BUDGET_SECONDS,
+            partial(self._tell, wanted, asked.quiet),
         )
-        return {"state": "tracing", "name": wanted, "job": number}
+        return NanReply(state="tracing", name=wanted, job=number)
 
     def _target(self, code: str, quiet: bool) -> str:
         """What a cell shows; where that is a plain value, or print, what ran last.
@@ -106,7 +99,7 @@ class NanVerbs:
             found = {**_outcome_data(outcome), "name": name, "job": number, "quiet": quiet}
             lines = [describe.printable(line, 300) for line in nan_words.lines(found)]
             found |= {"verdict": lines[0], "lines": lines}
-            self._publish(protocol.push("nan", found))
+            self._publish(messages.push("nan", found))
 
     def _trace(self, name: str, names: dict[str, object]) -> JsonObject:
         try:

@@ -12,8 +12,8 @@ from collections import deque
 
 from kbench.engine.runtime import profile
 from kbench.workbench.core_types import JsonObject, Publish
-from kbench.workbench.inspector import protocol
 from kbench.workbench.progress import loops
+from kbench.workbench.protocol import messages
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 
 SAMPLE_SECONDS = 0.5
@@ -114,4 +114,4 @@ class Pace:
         calls = profile.calls.count - self._first
         data = estimate.sample(time.monotonic(), calls, profile.calls.name, found)
         if self._publish is not None and (found or calls > 1):
-            self._publish(protocol.push("pace", data))
+            self._publish(messages.push("pace", data))

@@ -12,8 +12,8 @@ from concurrent.futures import Future
 from typing import Protocol
 
 from kbench.workbench.core_types import JsonObject, Message, Reply
-from kbench.workbench.inspector import protocol
 from kbench.workbench.output.rate_limit import RateLimit
+from kbench.workbench.protocol import messages
 from kbench.workbench.session.cell import METADATA_FIELD
 from kbench.workbench.session.session_interface import failed_reply, settle
 from kbench.workbench.session.wire import Wire
@@ -120,7 +120,7 @@ class KernelClient:
         self._comm = self._comm or f"kbench-{time.monotonic_ns()}"
         hello = {"id": 0, "verb": "hello", "push": True, "record": self._record}
         self._asked[0] = ("hello", self._on_hello)
-        content = {"comm_id": self._comm, "target_name": protocol.TARGET, "data": hello}
+        content = {"comm_id": self._comm, "target_name": messages.TARGET, "data": hello}
         self.wire.send("shell", "comm_open", content, self._beside)
 
     @property
@@ -181,9 +181,9 @@ class KernelClient:
         def answer(reply: Reply) -> None:
             """Gather the pages of a summary; any other reply is its own and only page."""
             pages.append(reply)
-            following = protocol.following(reply)
+            following = messages.following(reply)
             if following is None:
-                settle(future, protocol.joined(pages))
+                settle(future, messages.joined(pages))
             else:
                 self._send(verb, {**arguments, "start": following}, answer)
 

@@ -20,10 +20,10 @@ from kbench.engine.core import cancel, errors, fork_safety
 from kbench.workbench.core_types import JsonObject, Reply
 from kbench.workbench.errors import explanation
 from kbench.workbench.history.journal import Journal
-from kbench.workbench.inspector import protocol
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.output import stream as output
 from kbench.workbench.output.stream import Output
+from kbench.workbench.protocol import messages
 from kbench.workbench.session import events
 from kbench.workbench.session.session_interface import (
     Completion,
@@ -81,10 +81,10 @@ class LocalSession(Session):
             future.set_result(failed_reply(verb, "inspector", "the session has not started"))
         else:
             pages = [self._inspector.handle({**arguments, "id": 1, "verb": verb})]
-            while (start := protocol.following(pages[-1])) is not None:
+            while (start := messages.following(pages[-1])) is not None:
                 request = {**arguments, "id": 1, "verb": verb, "start": start}
                 pages.append(self._inspector.handle(request))
-            future.set_result(protocol.joined(pages))
+            future.set_result(messages.joined(pages))
         return future
 
     def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:

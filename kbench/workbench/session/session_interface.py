@@ -19,6 +19,9 @@ from kbench.engine.runtime.signal import Signal
 from kbench.workbench.core_types import JsonObject, Reply
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.history.output_store import OutputStore
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Question, ReplyData
+from kbench.workbench.protocol.session import Help
 from kbench.workbench.session import events
 from kbench.workbench.session.cell import FORGOTTEN, Cell, renumbered
 
@@ -71,7 +74,10 @@ class Session(abc.ABC):
 
     @abc.abstractmethod
     def request(self, verb: str, **arguments: object) -> Future[Reply]:
-        """Ask the inspector; the future's reply is as protocol.py describes and never an error."""
+        """Send a request to the inspector; the future's reply is as messages.py describes.
+
+        This is the wire, and never raises; front ends ask questions by `ask`.
+        """
 
     @abc.abstractmethod
     def complete(self, code: str, position: int, timeout: float = 2.0) -> Completion:
@@ -93,17 +99,24 @@ class Session(abc.ABC):
     def shutdown(self) -> None:
         """End; waits until it is done."""
 
-    def ask(self, verb: str, timeout: float = 5.0, **arguments: object) -> Reply:
-        """Ask the inspector and wait; a reply with ok False when no answer comes in time."""
+    def ask(self, question: Question[ReplyData], timeout: float = 5.0) -> ReplyData:
+        """Ask the inspector and wait for its answer.
+
+        Raises:
+            ProtocolError: it refuses, or no answer comes in time.
+        """
         try:
-            return self.request(verb, **arguments).result(timeout)
+            reply = self.request(question.verb, **question.arguments()).result(timeout)
         except TimeoutError:
-            return failed_reply(verb, "timeout", f"no answer within {timeout:g} s")
+            raise ProtocolError("timeout", f"no answer within {timeout:g} s") from None
+        return question.answer(reply)
 
     def inspect_object(self, code: str, position: int) -> str:
         """Signature and first words of documentation of the call around `position`."""
-        reply = self.ask("help", timeout=1.0, code=code, position=position)
-        return str(reply["data"]["text"]) if reply.get("ok") else ""
+        try:
+            return self.ask(Help(code=code, position=position), timeout=1.0).text
+        except ProtocolError:
+            return ""
 
     def is_complete(self, code: str) -> tuple[str, str]:
         """Whether Enter should run `code`: 'complete', 'incomplete' or 'invalid', and an indent.

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import protocol
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.watches import watches
 from kbench.workbench.watches.watches import Watches
 
@@ -35,7 +36,7 @@ def tell(shell: Shell, expression: str, watched: bool) -> None:
     """Have the panes watch an expression, or no longer; without panes nothing happens."""
     panes = channel(shell)
     if panes is not None:
-        panes.publish(protocol.push(PUSH_KIND, {"expression": expression, "watched": watched}))
+        panes.publish(messages.push(PUSH_KIND, {"expression": expression, "watched": watched}))
 
 
 class WatchLines:
@@ -60,11 +61,11 @@ class WatchLines:
             raise ValueError(f"there is no watch {number}; there are {len(self.expressions)}")
         return self.expressions.pop(number - 1)
 
-    def rows(self, force: str = "") -> list[JsonObject]:
+    def rows(self, force: str = "") -> list[WatchRow]:
         """All, evaluated anew; the one to `force` with more time."""
         self._watches.cell_ended()
         found = self._watches.evaluate_now(self.expressions, [force] if force else [])
-        self._shown = {row["expression"]: words(row) for row in found}
+        self._shown = {row.expression: words(row) for row in found}
         return found
 
     def lines(self, force: str = "") -> list[str]:
@@ -72,26 +73,26 @@ class WatchLines:
         return self.texts(self.rows(force))
 
     @staticmethod
-    def texts(rows: list[JsonObject]) -> list[str]:
+    def texts(rows: list[WatchRow]) -> list[str]:
         """Rows as numbered lines."""
         return [f"{number}  {line(row)}" for number, row in enumerate(rows, 1)]
 
     def news(self) -> list[str]:
         """Lines of those that are no longer what they were when they were last shown."""
         shown = self._shown
-        return [line(row) for row in self.rows() if shown.get(row["expression"]) != words(row)]
+        return [line(row) for row in self.rows() if shown.get(row.expression) != words(row)]
 
 
-def words(row: JsonObject) -> str:
+def words(row: WatchRow) -> str:
     """The value, or why there is none."""
-    if row["state"] in ("error", "refused"):
-        return f"refused: {row['text']}" if row["state"] == "refused" else str(row["text"])
-    if row["state"] == "slow":
-        return f"{row['note']}; %watch {row['expression']} evaluates it"
-    return f"{row['text']}  ({row['note']})" if row["note"] else str(row["text"])
+    if row.state in ("error", "refused"):
+        return f"refused: {row.text}" if row.state == "refused" else row.text
+    if row.state == "slow":
+        return f"{row.note}; %watch {row.expression} evaluates it"
+    return f"{row.text}  ({row.note})" if row.note else row.text
 
 
-def line(row: JsonObject) -> str:
+def line(row: WatchRow) -> str:
     """The expression, and its value behind the one that it had before."""
-    before = f"{row['before']} -> " if row["changed"] and row["before"] else ""
-    return f"{row['expression']}  {before}{words(row)}"
+    before = f"{row.before} -> " if row.changed and row.before else ""
+    return f"{row.expression}  {before}{words(row)}"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbench.workbench.core_types import JsonObject, Publish
-from kbench.workbench.inspector import namespace, protocol
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.core_types import Publish
+from kbench.workbench.inspector import namespace
 from kbench.workbench.inspector.recorder import Feeds, Recorder
 from kbench.workbench.kernel.sandbox import Sandbox
+from kbench.workbench.protocol import messages
+from kbench.workbench.protocol.findings import Watch, WatchReply, WatchRow
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.question import Served
 from kbench.workbench.watches import expressions
 from kbench.workbench.watches.watches import MAX_WATCHES, Watches
 
@@ -27,25 +30,27 @@ class WatchVerbs:
         sandbox: Sandbox,
         recorder: Recorder,
     ) -> None:
-        def tell(rows: list[JsonObject]) -> None:
+        def tell(rows: list[WatchRow]) -> None:
             if publish is not None:
-                publish(protocol.push("watch", {"rows": rows}))
+                publish(messages.push("watch", {"rows": rows}))
 
         def fed(nodes: Sequence[Tensor]) -> Feeds:
             return recorder.feeds(nodes, {id(node) for node in nodes})[0]
 
         self.watches = Watches(view.snapshot, tell, sandbox, fed)
 
-    def serve_watch(self, expressions: list[Any], force: list[Any] | None = None) -> JsonObject:
-        """What is known of some expressions; those that are old are evaluated and pushed later.
+    def served(self) -> list[Served]:
+        """The questions that are answered here."""
+        return [Watch.served_by(self._watch)]
 
-        `force` names those to evaluate in any case, and with more time.
-        """
-        wanted, forced = _texts("expressions", expressions), _texts("force", force or [])
+    def _watch(self, asked: Watch) -> WatchReply:
+        wanted = _texts("expressions", asked.expressions)
+        forced = _texts("force", asked.force or [])
         if len(wanted) > MAX_WATCHES:
             reason = f"watch: there may be {MAX_WATCHES} expressions at most"
             raise ProtocolError("argument", reason)
-        return {"rows": self.watches.ask(wanted, forced), "held": self.watches.sandbox.blocked}
+        held = self.watches.sandbox.blocked
+        return WatchReply(rows=self.watches.ask(wanted, forced), held=held)
 
 
 def _texts(argument: str, given: list[Any]) -> list[str]:

@@ -21,10 +21,10 @@ from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import FeedError, KbenchError
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.engine.runtime import config
-from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.kernel.sandbox import Outcome, Sandbox
+from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 from kbench.workbench.watches import expressions
 
@@ -75,11 +75,19 @@ class Watch:
     skip: int = 0  # changes yet to sit out
     banned: bool = False  # it drew random numbers, as only its evaluation could show
 
-    def row(self, now: Stamp) -> JsonObject:
+    def row(self, now: Stamp) -> WatchRow:
         """What a front end gets."""
-        keys = ("expression", "state", "text", "before", "note", "seconds", "changed", "count")
-        row = {key: getattr(self, key) for key in keys}
-        return {**row, "current": self.stamp == now}
+        return WatchRow(
+            expression=self.expression,
+            state=self.state,
+            text=self.text,
+            before=self.before,
+            note=self.note,
+            seconds=self.seconds,
+            changed=self.changed,
+            count=self.count,
+            current=self.stamp == now,
+        )
 
     def take(self, state: str, text: str, note: str = "") -> None:
         """What an evaluation has found."""
@@ -99,7 +107,7 @@ class Watches:
     def __init__(
         self,
         names: Callable[[], Mapping[str, object]],
-        tell: Callable[[list[JsonObject]], None] | None = None,
+        tell: Callable[[list[WatchRow]], None] | None = None,
         sandbox: Sandbox | None = None,
         fed: Fed = lambda _: {},
     ) -> None:
@@ -139,7 +147,7 @@ class Watches:
 
     # ------------------------------------------------------------------ asking
 
-    def ask(self, wanted: list[str], force: list[str] | None = None) -> list[JsonObject]:
+    def ask(self, wanted: list[str], force: list[str] | None = None) -> list[WatchRow]:
         """What is known of these; those that are old are evaluated soon, and pushed then."""
         with self._lock:
             self._wanted = list(dict.fromkeys(wanted))[:MAX_WATCHES]
@@ -155,7 +163,7 @@ class Watches:
             self._wake.set()
         return rows
 
-    def evaluate_now(self, wanted: list[str], force: list[str] | None = None) -> list[JsonObject]:
+    def evaluate_now(self, wanted: list[str], force: list[str] | None = None) -> list[WatchRow]:
         """As `ask`, but waits until all are evaluated: for prompts, which show them as lines."""
         with self._lock:
             watches = [

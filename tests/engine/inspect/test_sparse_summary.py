@@ -11,7 +11,7 @@ from kbench.engine.inspect import describe, slice_view, sparse_summary
 from kbench.notebook.html import html
 from kbench.workbench.inspector import namespace, summary
 from kbench.workbench.inspector.inspector import Inspector
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol.messages import ProtocolError
 
 VALUES = np.array([[0, 2, 0, -1], [0, 0, 0, 0], [3, 0, 0.5, 0]], "float32")
 FORMATS = ("csr", "csc", "coo", "lil", "dok", "dia", "bsr")

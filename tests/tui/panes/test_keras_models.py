@@ -17,6 +17,7 @@ from kbench import backend as K
 from kbench.tui.panes.rows import NameRow
 from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.text.outline import Outline
+from kbench.workbench.protocol.names import VariableRow
 from kbench.workbench.session import events
 
 SCREENS = Path(__file__).parents[1] / "screens"
@@ -216,10 +217,10 @@ async def test_a_progress_bar_is_one_line(size: tuple[int, int]) -> None:
 # ------------------------------------------------------------------ the outline
 
 
-def row(key: str, parts: int = 0, **more: Any) -> dict[str, Any]:
+def row(key: str, parts: int = 0, **more: Any) -> VariableRow:
     parent, _, name = key.rpartition("/")
     known = {"key": key, "name": name, "kind": "layer", "label": name, "parent": parent}
-    return {**known, "parts": parts, **more}
+    return VariableRow(**{**known, "parts": parts, **more})
 
 
 def test_an_outline_keeps_no_row_that_is_gone() -> None:

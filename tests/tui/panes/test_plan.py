@@ -19,6 +19,7 @@ from kbench.tui.panes.plan.steps import PlanTable, share_bar
 from kbench.tui.text.glyphs import ASCII, UNICODE
 from kbench.workbench.analysis.plan_text import of_limit
 from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.protocol.runs import Limits, PlanStep
 
 SCREENS = Path(__file__).parents[1] / "screens"
 LIMITS = roofline.Limits(20.0, 100.0, 50.0, 2)
@@ -112,7 +113,8 @@ async def test_steps_unfold_and_are_sorted_by_time() -> None:
         assert "relu  float32[32, 10]" in text_of(app)
         await press(pilot, "down", "down", "h")
         assert table.keys() == ["0", "1", "2"] and table.current_key == "1"
-        table.run = {**table.run, "rows": table.run["rows"][::-1]}
+        assert table.run is not None
+        table.run = table.run.replaced(rows=table.run.rows[::-1])
         await press(pilot, "s")
         assert table.keys() == ["0", "1", "2"] and "by time" in text_of(app)
 
@@ -152,6 +154,10 @@ async def test_source_place_details_and_copy() -> None:
         assert "add+relu\tfused\t3.0 ms" in app.clipboard
 
 
+STEP: dict[str, Any] = {
+    "step": 0, "op": "add", "form": "fused", "spec": "float32[2]", "seconds": 1.0, "bytes": 0,
+    "flops": 0, "place": None, "source": None, "parts": [],
+}  # fmt: skip
 OF_LIMIT = [
     ({"gb_per_s": 10.0, "gflop_per_s": 5.0, "spec": "float32[2]"}, LIMITS, "50% mem"),
     ({"gb_per_s": 1.0, "gflop_per_s": 80.0, "spec": "float32[2]"}, LIMITS, "80% flop"),
@@ -173,7 +179,8 @@ OF_LIMIT = [
 def test_rates_are_told_as_parts_of_what_the_machine_can_do(
     row: dict[str, Any], known: roofline.Limits | None, words: str
 ) -> None:
-    assert of_limit(row, None if known is None else vars(known)) == words
+    step = PlanStep(**{**STEP, **row})
+    assert of_limit(step, None if known is None else Limits.built(vars(known))) == words
 
 
 def test_shares_of_the_time_have_a_bar_of_one_width() -> None:

@@ -200,10 +200,11 @@ async def test_a_job_without_workers_and_another_kernel() -> None:
         shown = await until(app, pilot, "map of 'predict': chunk 0, no workers yet")
         assert "No worker has told of itself yet" in shown
         gone = app.query_one(PlanPane).job
+        assert gone is not None
         activity._trackers.clear()
         one.restart(replay=False)
         await until(app, pilot, "No run yet")
-        one._emit(events.Told("jobs", {"job": gone}))  # which the old kernel had still told
+        one._emit(events.Told("jobs", {"job": gone.given()}))  # which the old kernel had still told
         await settle(pilot)
         await until(app, pilot, "No run yet")
         await pilot.press("w")

@@ -23,6 +23,7 @@ from kbench.tui.text.table import Column, column_widths
 from kbench.tui.text.text import OutputDecoder, fold, fold_words, one_line, overwrite, safe, wrap
 from kbench.tui.themes import THEMES
 from kbench.tui.transcript.cells import Block, StreamPart
+from kbench.workbench.protocol.names import VariableRow
 
 CHOICES = st.builds(
     pane_layout.Choices,
@@ -340,8 +341,8 @@ def test_numbers(value: float | None, shown: str) -> None:
 
 def test_what_an_answer_has_made_is_named_with_its_kind() -> None:
     known = [
-        {"name": "Layer", "kind": "gone"},
-        {"name": "y", "kind": "tensor", "shape": [None, 4], "dtype": "float32"},
+        VariableRow(name="Layer", kind="gone"),
+        VariableRow(name="y", kind="tensor", shape=[None, 4], dtype="float32"),
     ]
     said = lesson_words.created(["Layer", "y", "other"], known)
     assert said == "`Layer`; `y`, tensor (?, 4) float32; `other`"

@@ -8,28 +8,29 @@ import pytest
 
 from kbench.workbench.analysis import graph_text
 from kbench.workbench.analysis.graph_fold import Folds
+from kbench.workbench.protocol.graphs import GraphNode
 
 # Two ways from 0 to 3, one of them through 4; 9 is a weight, told beside what takes it.
 DIAMOND = {0: [1, 2], 1: [3, 9], 2: [4], 4: [3], 3: [5], 5: [], 9: []}
 
 
-def rows_of(graph: dict[int, list[Any]]) -> list[dict[str, Any]]:
+def rows_of(graph: dict[int, list[Any]]) -> list[GraphNode]:
     return [
-        {
-            "id": key,
-            "name": f"n{key}",
-            "op": "relu" if key % 2 else "add",
-            "spec": f"float32[{key}]",
-            "kind": "variable" if key == 9 else "tensor",
-            "inputs": inputs,
-        }
+        GraphNode(
+            id=key,
+            name=f"n{key}",
+            op="relu" if key % 2 else "add",
+            spec=f"float32[{key}]",
+            kind="variable" if key == 9 else "tensor",
+            inputs=inputs,
+        )
         for key, inputs in graph.items()
     ]
 
 
 def drawn(folds: Folds) -> list[int]:
     lines = graph_text.lines(folds.visible())
-    return [line.row["id"] for line in lines if line.row is not None]
+    return [line.row.id for line in lines if line.row is not None]
 
 
 FOLDED = [  # folded, drawn, hidden by each
@@ -60,7 +61,7 @@ def test_a_fold_hides_what_is_reached_through_it_alone(
 def test_weights_stay_beside_a_folded_node() -> None:
     folds = Folds(rows_of(DIAMOND))
     folds.toggle(1)
-    beside = {line.row["id"]: line.beside for line in graph_text.lines(folds.visible()) if line.row}
+    beside = {line.row.id: line.beside for line in graph_text.lines(folds.visible()) if line.row}
     assert beside[1] == "n9 float32[9]" and beside[2] == ""
 
 

@@ -45,13 +45,13 @@ def test_a_worker_is_slow_by_its_time_per_row(
     times: tuple[float, ...], slow: dict[int, float]
 ) -> None:
     made = job(*(worker(number, seconds) for number, seconds in enumerate(times, 1)))
-    found = job_rows.rows(made)["rows"]
-    assert {row["number"]: row["slow"] for row in found if "slow" in row} == slow
+    found = job_rows.rows(made)[0]
+    assert {row.number: row.slow for row in found if row.slow is not None} == slow
 
 
 def test_who_has_more_rows_is_not_slow() -> None:
     made = job(worker(1, 1.0, 100), worker(2, 10.0, 1000), worker(3, 0.0, 0))
-    assert not any("slow" in row for row in job_rows.rows(made)["rows"])
+    assert not any(row.slow for row in job_rows.rows(made)[0])
 
 
 # ------------------------------------------------------------------ what is summed up
@@ -61,24 +61,23 @@ def test_of_too_many_workers_the_notable_and_the_busiest_keep_their_rows() -> No
     workers = [worker(number, 1.0 + number / 1000) for number in range(1, 11)]
     workers[2] = worker(3, 0.5, state="lost")
     workers[4] = worker(5, 4.0)
-    found = job_rows.rows(job(*workers), 4)
-    assert [row["number"] for row in found["rows"]] == [3, 5, 9, 10]
-    others = found["others"]
-    assert others["count"] == 6 and others["rows"] == 600 and others["received"] == 6 * 2048
-    shares = [row["share"] for row in found["rows"]] + [others["share"]]
+    found, others = job_rows.rows(job(*workers), 4)
+    assert [row.number for row in found] == [3, 5, 9, 10] and others is not None
+    assert others.count == 6 and others.rows == 600 and others.received == 6 * 2048
+    shares = [row.share for row in found] + [others.share]
     assert sum(shares) == pytest.approx(1.0, abs=1e-5)
-    assert job_rows.rows(job(*workers), 10)["others"] is None
+    assert job_rows.rows(job(*workers), 10)[1] is None
 
 
 def test_nobody_works_for_a_job_that_has_ended() -> None:
     ended = job(worker(1), worker(2, state="idle"), worker(3, state="lost"), running=False)
-    assert [row["state"] for row in job_rows.rows(ended)["rows"]] == ["done", "done", "lost"]
+    assert [row.state for row in job_rows.rows(ended)[0]] == ["done", "done", "lost"]
 
 
 def test_figures_of_numpy_become_plain_numbers() -> None:
     odd = worker(1, np.float32(0.5), np.int64(3), received=np.int32(7))  # type: ignore[arg-type]
-    row = job_rows.rows(job(odd))["rows"][0]
-    assert {type(row[key]) for key in job_rows.SUMS} == {int, float}
+    row = job_rows.rows(job(odd))[0][0]
+    assert {type(getattr(row, key)) for key in job_rows.SUMS} == {int, float}
 
 
 ADDRESSES = [
@@ -94,7 +93,7 @@ ADDRESSES = [
 
 @pytest.mark.parametrize(("address", "host", "words"), ADDRESSES)
 def test_a_worker_is_called_by_host_and_port(address: str, host: str, words: str) -> None:
-    assert job_rows.rows(job(WorkerFigures(address, host, 1)))["rows"][0]["address"] == words
+    assert job_rows.rows(job(WorkerFigures(address, host, 1)))[0][0].address == words
 
 
 # ------------------------------------------------------------------ which job leads
@@ -174,7 +173,7 @@ def test_headline(change: dict[str, Any], words: str) -> None:
 def test_headline_without_its_title() -> None:
     head = job_rows.head(job(worker(1)))
     assert job_text.headline(head, titled=False) == "step 120 of 300, 1 worker, 12.3 s"
-    ended = {**head, "running": False}
+    ended = head.replaced(running=False)
     assert job_text.headline(ended, titled=False).startswith("ended: step 120 of 300")
 
 
@@ -182,13 +181,13 @@ def test_remarks_name_a_few_and_count_the_others() -> None:
     workers = [worker(number) for number in range(1, 20)]
     workers[0] = worker(1, state="lost")
     made = job(*workers, note="one machine would be faster: 9 ms against 40 ms.")
-    rows = job_rows.rows(made)["rows"]
+    rows = job_rows.rows(made)[0]
     note = "one machine would be faster: 9 ms against 40 ms"
     assert job_text.remarks(job_rows.head(made), rows) == ["w1 is lost", note]
     for number in range(1, 6):
         workers[number] = worker(number + 1, 2.0 + number)
     workers[10] = worker(11, state="lost")
-    rows = job_rows.rows(job(*workers))["rows"]
+    rows = job_rows.rows(job(*workers))[0]
     assert job_text.remarks(job_rows.head(job(*workers)), rows) == [
         "w1 and w11 are lost",
         "w6, w5, w4 and 2 more are slow: w6 takes 7.0 times the median per row",

@@ -18,6 +18,7 @@ from kbench.workbench.analysis import graph_text, keras_models
 from kbench.workbench.analysis.keras_models import Part
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.protocol.graphs import GraphNode
 
 pytestmark = keras_loaded.OWN_WARNINGS
 
@@ -395,9 +396,9 @@ RAILS = [
 
 @pytest.mark.parametrize(("graph", "drawn"), RAILS)
 def test_rails(graph: dict[int, list[Any]], drawn: str) -> None:
-    table = [{"id": key, "name": key, "inputs": value} for key, value in graph.items()]
+    table = [GraphNode(id=key, name=str(key), inputs=value) for key, value in graph.items()]
     lines = graph_text.lines(table)
-    texts = [f"{one.rails} {'' if one.row is None else one.row['name']}".rstrip() for one in lines]
+    texts = [f"{one.rails} {'' if one.row is None else one.row.name}".rstrip() for one in lines]
     assert "/".join(texts) == drawn
     plain = graph_text.lines(table, ascii=True)
     assert all(one.rails.isascii() for one in plain) and len(plain) == len(lines)

@@ -13,8 +13,9 @@ from kbench.dask import activity
 from kbench.dask.activity import Tracker
 from kbench.engine.runtime import profile
 from kbench.engine.runtime.profile import RunRecord, StepRecord
-from kbench.workbench.inspector import job_verbs, protocol
+from kbench.workbench.inspector import job_verbs
 from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.protocol import messages
 
 STEP = StepRecord("dot", "blas", 6e-3, 8, 2, (2,), "float32")
 GB = 10**9
@@ -121,7 +122,7 @@ def wait_for(told: list[dict[str, Any]], key: str, value: object) -> dict[str, A
     while time.monotonic() < deadline:
         for message in told:
             if message["data"]["job"][key] == value:
-                assert message["push"] == "jobs" and protocol.size(message) < 2_000
+                assert message["push"] == "jobs" and messages.size(message) < 2_000
                 return message["data"]
         time.sleep(0.005)
     raise TimeoutError(key)

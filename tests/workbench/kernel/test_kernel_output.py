@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from session_helpers import Watched, make
+from session_helpers import Watched, make, replied
 
 from kbench.workbench.kernel import output_width
 from kbench.workbench.kernel.cell_names import name_of
@@ -81,7 +81,7 @@ def test_a_summary_gets_the_columns_that_its_entries_take() -> None:
 
 def test_np_is_there_and_hidden(kernel: Watched) -> None:
     assert shown(kernel, "np.arange(2)") == "array([0, 1])"
-    rows = kernel.session.ask("summary")["data"]["rows"]
+    rows = replied(kernel.session, "summary")["data"]["rows"]
     assert not {"np", "K"} & {row["key"] for row in rows}
     kernel.run("np = 3")
     assert shown(kernel, "np") == "3"

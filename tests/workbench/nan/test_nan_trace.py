@@ -11,10 +11,10 @@ import pytest
 import kbench as K
 from kbench.engine.runtime import profile, read_only
 from kbench.workbench.inspector.inspector import Inspector
-from kbench.workbench.inspector.protocol import ProtocolError
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.nan import nan_trace, nan_verbs, nan_words
 from kbench.workbench.nan.nan_verbs import target_of, traced
+from kbench.workbench.protocol.messages import ProtocolError
 
 NAN, INF = float("nan"), float("inf")
 SMALL = np.array([[1.0, 2.0], [0.0, 4.0]], "float32")

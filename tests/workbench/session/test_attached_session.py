@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from jupyter_client import BlockingKernelClient
-from session_helpers import WAIT, Watched
+from session_helpers import WAIT, Watched, replied
 
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.output import stream
@@ -105,7 +105,7 @@ def test_the_kernel_stays_as_it_was(owner: Owner, tmp_path: Path) -> None:
     before = owner.value(NAMES), owner.value(SHELL)
     watched = attach(owner, tmp_path)
     watched.session.columns = 40  # told to a kernel of our own alone
-    rows = {row["key"]: row for row in watched.session.ask("summary")["data"]["rows"]}
+    rows = {row["key"]: row for row in replied(watched.session, "summary")["data"]["rows"]}
     assert rows["mine"]["shape"] == [6] and rows["mine"]["max"] == 5.0
     cell, _ = watched.run("mine.sum()")
     assert watched.of(events.Result, cell)[0].text == "np.float64(15.0)"
@@ -185,7 +185,7 @@ def test_ours_wait_for_theirs_while_the_names_are_live(owner: Owner, guest: Watc
     ours = guest.session.execute("'after'")
     seen = []
     while guest.session.cells[ours].status == "queued":
-        reply = guest.session.ask("summary", names=["step"])
+        reply = replied(guest.session, "summary", names=["step"])
         seen.append(float(reply["data"]["rows"][0]["text"]))
         time.sleep(0.05)
     assert guest.done(ours).ok and len(set(seen)) > 3 and seen == sorted(seen)
@@ -200,7 +200,7 @@ def test_a_busy_kernel_is_attached_to_beside_its_cell(tmp_path: Path) -> None:
     time.sleep(0.5)
     assert running_kernels.ask(owner.kernel).state == "busy"
     guest = attach(owner, tmp_path)
-    reply = guest.session.ask("summary", names=["value"])
+    reply = replied(guest.session, "summary", names=["value"])
     assert reply["data"]["rows"][0]["text"] == "5"
     (theirs,) = guest.until(lambda: others(guest))
     assert theirs.code.startswith("# a cell that ran already") and guest.session.running()
@@ -236,7 +236,7 @@ def test_two_front_ends_do_not_silence_each_other(
     owner: Owner, guest: Watched, tmp_path: Path
 ) -> None:
     second = attach(owner, tmp_path / "second")
-    assert second.session.ask("push", on=False)["ok"]
+    assert replied(second.session, "push", on=False)["ok"]
     told = len(second.of(events.Changed))
     owner.run("pushed = 1")
     guest.until(lambda: any("pushed" in one.names for one in guest.of(events.Changed)))
@@ -257,7 +257,7 @@ def test_a_kernel_that_is_restarted_elsewhere_comes_back(tmp_path: Path) -> None
     owner.process.wait()
     (died,) = guest.until(lambda: guest.of(events.Died))
     assert died.cell == lost and guest.done(lost).status == "lost"
-    assert guest.session.ask("summary")["error"]["kind"] == "kernel"
+    assert replied(guest.session, "summary")["error"]["kind"] == "kernel"
     owner.start()
     assert guest.done(waiting).ok and guest.of(events.Restarted)
     cell, done = guest.run("kept")
@@ -289,7 +289,7 @@ def test_without_subshells_the_names_come_when_the_kernel_is_idle(
     )
     guest = attach(owner, tmp_path)
     owner.run("idle = 3")
-    assert guest.session.ask("summary", names=["idle"])["data"]["rows"][0]["text"] == "3"
+    assert replied(guest.session, "summary", names=["idle"])["data"]["rows"][0]["text"] == "3"
     guest.session.shutdown()
 
 
@@ -307,7 +307,7 @@ def test_a_kernel_without_kbench_runs_cells_and_says_what_is_missing(tmp_path: P
     guest = attach(owner, tmp_path / "journal")
     (begun,) = guest.of(events.Started)
     assert begun.hello == {} and "kbench is not installed in this kernel" in begun.problem
-    assert "no inspector" in guest.session.ask("summary")["error"]["reason"]
+    assert "no inspector" in replied(guest.session, "summary")["error"]["reason"]
     cell, done = guest.run("6 * 7")
     assert done.ok and guest.of(events.Result, cell)[0].text == "42"
     guest.session.shutdown()

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from session_helpers import WAIT, Watched, make
+from session_helpers import WAIT, Watched, make, replied
 
 from kbench.workbench.history import journal
 from kbench.workbench.history.journal import Journal
@@ -57,7 +57,7 @@ def test_cells_typed_while_the_kernel_starts_run_in_order(tmp_path: Path) -> Non
 @pytest.mark.slow
 def test_names_are_told_as_they_are_after_each_cell(fresh: Watched) -> None:
     """Changed in place, deleted in every way that IPython has, and in their thousands."""
-    assert fresh.session.ask("push", on=True)["ok"]
+    assert replied(fresh.session, "push", on=True)["ok"]
 
     def told(code: str) -> set[str]:
         before = len(fresh.of(events.Changed))
@@ -67,7 +67,9 @@ def test_names_are_told_as_they_are_after_each_cell(fresh: Watched) -> None:
         return {"many"} if any(one.many for one in news) else {n for one in news for n in one.names}
 
     def names() -> set[str]:
-        return {row["key"] for row in fresh.session.ask("summary", timeout=WAIT)["data"]["rows"]}
+        return {
+            row["key"] for row in replied(fresh.session, "summary", timeout=WAIT)["data"]["rows"]
+        }
 
     assert told("hist, kept, other = [], {}, (1, [2])") == {"hist", "kept", "other"}
     assert told("def note(x): hist.append(x); kept[x] = [x]\nnote(1)") == {"hist", "kept"}
@@ -90,7 +92,7 @@ def test_the_inspector_answers_while_a_cell_runs(kernel: Watched) -> None:
     cell = kernel.session.execute("for step in range(400):\n    time.sleep(0.01)")
     kernel.until(lambda: kernel.of(events.CellStarted, cell))
     for _ in range(5):
-        reply = kernel.session.ask("summary", timeout=3.0, names=["v"])
+        reply = replied(kernel.session, "summary", timeout=3.0, names=["v"])
         assert reply["ok"] and reply["data"]["rows"][0]["max"] == 2.0
     assert kernel.session.complete("K.set_val", 9, timeout=3.0).matches
     assert kernel.session.running() is not None
@@ -107,17 +109,17 @@ def test_a_value_stored_in_a_loop_is_told_ten_times_a_second_at_most(kernel: Wat
     told = kernel.of(events.Changed)[before:]
     assert 2 <= len(told) <= 10 * (time.monotonic() - began) + 2
     assert all("step" in one.names for one in told[:-1])
-    kernel.session.ask("push", on=False)
+    replied(kernel.session, "push", on=False)
     kernel.run("K.set_value(step, 7.0)")
     time.sleep(0.3)
     assert kernel.of(events.Changed)[before:] == told
-    kernel.session.ask("push", on=True)
+    replied(kernel.session, "push", on=True)
 
 
 def test_a_thousand_names_come_in_pages_and_whole(kernel: Watched) -> None:
     code = "for i in range(1000): globals()[f'many_{i}'] = K.variable([float(i)])"
     kernel.run(code)
-    reply = kernel.session.ask("summary", timeout=WAIT, pattern="many_*")
+    reply = replied(kernel.session, "summary", timeout=WAIT, pattern="many_*")
     rows = {row["key"]: row["max"] for row in reply["data"]["rows"]}
     assert rows == {f"many_{i}": float(i) for i in range(1000)}
     kernel.run("for i in range(1000): del globals()[f'many_{i}']")
@@ -128,7 +130,7 @@ def test_lone_surrogates_stop_nothing(kernel: Watched) -> None:
     assert done.status == "error" and kernel.of(events.Error, cell)
     kernel.run(r"globals()['\ud800'] = 1")
     assert kernel.run("'next'")[1].ok
-    assert kernel.session.ask("summary")["ok"]
+    assert replied(kernel.session, "summary")["ok"]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +158,9 @@ def test_many_threads_may_ask_at_once(kernel: Watched) -> None:
     kernel.run("asked = K.variable([1.0, 5.0], name='asked')")
     cell = kernel.session.execute("total = 0\nfor i in range(200_000): total += i")
     with ThreadPoolExecutor(8) as pool:
-        replies = list(pool.map(lambda _: kernel.session.ask("stats", name="asked"), range(80)))
+        replies = list(
+            pool.map(lambda _: replied(kernel.session, "stats", name="asked"), range(80))
+        )
     assert all(one["data"]["max"] == 5.0 for one in replies)
     assert kernel.done(cell).ok
 
@@ -168,10 +172,10 @@ def test_a_kernel_without_subshells_answers_when_it_is_idle(
     monkeypatch.setattr(KernelClient, "_on_info", lambda self, content: original(self, {}))
     watched = make(KernelSession, tmp_path)
     watched.run("v = K.variable([1.0, 2.0], name='v')")
-    assert watched.session.ask("stats", name="v")["data"]["max"] == 2.0
+    assert replied(watched.session, "stats", name="v")["data"]["max"] == 2.0
     watched.session.execute("import time\ntime.sleep(1.0)")
     late = watched.session.request("stats", name="v")
-    assert watched.session.ask("stats", timeout=0.2, name="v")["error"]["kind"] == "timeout"
+    assert replied(watched.session, "stats", timeout=0.2, name="v")["error"]["kind"] == "timeout"
     assert late.result(WAIT)["ok"]
     watched.session.shutdown()
 
@@ -197,7 +201,7 @@ def test_what_a_starting_kernel_loses_is_sent_again(
     assert len(watched.of(events.Started)) == 1 and watched.of(events.Started)[0].problem == ""
     watched.run("v = K.variable([1.0, 2.0], name='v')")
     cell = watched.session.execute("import time\ntime.sleep(1.0)")
-    assert watched.session.ask("stats", name="v", timeout=0.9)["data"]["max"] == 2.0
+    assert replied(watched.session, "stats", name="v", timeout=0.9)["data"]["max"] == 2.0
     assert watched.done(cell).ok and len(watched.of(events.Started)) == 1
     watched.session.shutdown()
 
@@ -218,7 +222,7 @@ def test_a_kernel_whose_inspector_does_not_load_still_runs_cells(
     (started,) = watched.of(events.Started)
     assert started.hello == {} and "no inspector" in started.problem
     assert "numba is too old" in started.problem
-    assert watched.session.ask("summary")["error"]["kind"] == "inspector"
+    assert replied(watched.session, "summary")["error"]["kind"] == "inspector"
     cell, done = watched.run("6 * 7")
     assert done.ok and watched.of(events.Result, cell)[0].text == "42"
     watched.session.shutdown()
@@ -259,7 +263,7 @@ def test_a_killed_kernel_loses_nothing_typed_or_shown(fresh: Watched) -> None:
     assert (died.code, died.cell) == (-signal.SIGKILL, cell)
     assert fresh.done(cell).status == "lost" and fresh.text(cell) == "shown\n"
     assert not fresh.session.ready(0.0)
-    assert fresh.session.ask("summary")["error"]["kind"] == "kernel"
+    assert replied(fresh.session, "summary")["error"]["kind"] == "kernel"
     assert fresh.session.complete("fir", 3).matches == []
     rows = journal.read(fresh.session.journal.path)
     kinds = [row["event"] for row in rows[-5:]]
@@ -332,7 +336,7 @@ def test_hostile_names_and_objects_do_not_stop_the_inspector(kernel: Watched) ->
         "globals()['a\\x1b[31m'] = 1"
     )
     assert done.ok
-    rows = {row["key"]: row for row in kernel.session.ask("summary")["data"]["rows"]}
+    rows = {row["key"]: row for row in replied(kernel.session, "summary")["data"]["rows"]}
     assert rows["bad"]["kind"] == "object" and rows["a\x1b[31m"]["name"] == r"a\x1b[31m"
 
 
@@ -341,7 +345,7 @@ def test_an_endless_loop_of_output_can_be_stopped(fresh: Watched) -> None:
     cell = fresh.session.execute("while True: print('x' * 200)")
     fresh.until(lambda: [one for one in fresh.of(events.Stream, cell) if one.name == "notice"])
     began = time.monotonic()
-    assert fresh.session.ask("summary", timeout=10.0)["ok"]
+    assert replied(fresh.session, "summary", timeout=10.0)["ok"]
     fresh.session.interrupt()
     assert fresh.done(cell).status == "interrupted"
     assert time.monotonic() - began < 15.0
@@ -411,7 +415,7 @@ input()
 def test_after_the_end_every_question_is_answered(tmp_path: Path) -> None:
     watched = make(KernelSession, tmp_path)
     watched.session.shutdown()
-    assert watched.session.ask("summary", timeout=1.0)["error"]["kind"] == "kernel"
+    assert replied(watched.session, "summary", timeout=1.0)["error"]["kind"] == "kernel"
     assert watched.session.complete("K.", 2).matches == []
     assert watched.session.withdraw() == []
     watched.session.interrupt()

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from session_helpers import WAIT, make
+from session_helpers import WAIT, make, replied
 
 from kbench.workbench.session import events
 from kbench.workbench.session.kernel_session import KernelSession
@@ -43,7 +43,7 @@ def test_any_order_of_operations_ends_well(tmp_path: Path, seed: int) -> None:
         elif step < 0.7:
             session.interrupt()
         elif step < 0.9:
-            reply = session.ask(chance.choice(VERBS), timeout=10.0)
+            reply = replied(session, chance.choice(VERBS), timeout=10.0)
             assert reply["ok"] or reply["error"]["kind"] in ("inspector", "kernel")
         elif step < 0.95:
             session.restart(replay=chance.random() < 0.5)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from session_helpers import WAIT, Watched, make
+from session_helpers import WAIT, Watched, make, replied
 
 from kbench.workbench.history import journal
 from kbench.workbench.session import events
@@ -34,7 +34,7 @@ def test_a_cell_prints_shows_and_counts(both: Watched) -> None:
 
 def test_k_is_there_and_not_among_the_names(both: Watched) -> None:
     both.run("shown = K.variable([1.0, 2.0])\nK.eval(shown)")
-    reply = both.session.ask("summary")
+    reply = replied(both.session, "summary")
     keys = {row["key"] for row in reply["data"]["rows"]}
     assert reply["ok"] and "shown" in keys and not {"K", "In", "Out", "exit"} & keys
 
@@ -51,7 +51,7 @@ def test_k_and_input_are_there_again_after_a_reset(both: Watched) -> None:
     assert said("K.epsilon(), 'mine' in globals()") == "(1e-07, False)"
     assert said("input.__qualname__") == before
     assert {"K", "input"}.isdisjoint(
-        row["key"] for row in both.session.ask("summary")["data"]["rows"]
+        row["key"] for row in replied(both.session, "summary")["data"]["rows"]
     )
 
 

@@ -53,3 +53,11 @@ class Watched:
 
 def make(kind: type, folder: Path) -> Watched:
     return Watched(kind(Journal.create(folder)))
+
+
+def replied(session: Any, verb: str, timeout: float = 5.0, **arguments: object) -> Any:
+    """The inspector's reply as the wire has it; a refusal where none comes in time."""
+    try:
+        return session.request(verb, **arguments).result(timeout)
+    except TimeoutError:
+        return {"ok": False, "error": {"kind": "timeout"}}

@@ -14,6 +14,7 @@ import pytest
 import kbench as K
 from kbench.engine.runtime import config
 from kbench.workbench.kernel.sandbox import Sandbox
+from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.watches import expressions, watches
 from kbench.workbench.watches.watches import Watches, value_text
 
@@ -52,7 +53,7 @@ def board(names: dict[str, Any]) -> Iterator[Watches]:
     made.close()
 
 
-def row(board: Watches, expression: str, force: bool = False) -> dict[str, Any]:
+def row(board: Watches, expression: str, force: bool = False) -> WatchRow:
     return board.evaluate_now([expression], [expression] if force else [])[0]
 
 
@@ -79,16 +80,16 @@ VALUES = [
 @pytest.mark.parametrize(("expression", "state", "text"), VALUES)
 def test_values_and_errors(board: Watches, expression: str, state: str, text: str) -> None:
     found = row(board, expression)
-    assert (found["state"], found["text"]) == (state, text) and found["current"]
+    assert (found.state, found.text) == (state, text) and found.current
 
 
 def test_a_symbol_says_by_the_users_names_what_must_be_fed(
     board: Watches, names: dict[str, Any]
 ) -> None:
-    assert row(board, "z")["note"] == "needs x"
+    assert row(board, "z").note == "needs x"
     names["images"] = names.pop("x")
     board.cell_ended()
-    assert row(board, "z")["note"] == "needs images"
+    assert row(board, "z").note == "needs images"
 
 
 def test_a_symbol_is_computed_on_what_was_fed_last(names: dict[str, Any]) -> None:
@@ -97,18 +98,18 @@ def test_a_symbol_is_computed_on_what_was_fed_last(names: dict[str, Any]) -> Non
         lambda: names, fed=lambda nodes: {one: given[one] for one in nodes if one in given}
     )
     try:
-        assert (row(board, "z")["state"], row(board, "x")["state"]) == ("spec", "spec")
+        assert (row(board, "z").state, row(board, "x").state) == ("spec", "spec")
         given[names["x"]] = np.ones((1, 2), "float32")
         board.cell_ended()
         found = row(board, "z[0]")
-        assert (found["state"], found["text"], found["note"]) == ("value", "[8, 12]", "as fed last")
+        assert (found.state, found.text, found.note) == ("value", "[8, 12]", "as fed last")
         found = row(board, "x[0]")
-        assert (found["state"], found["text"], found["note"]) == ("value", "[1, 1]", "as fed last")
-        assert "all 1" in row(board, "x")["text"] and row(board, "x")["before"] == ""
+        assert (found.state, found.text, found.note) == ("value", "[1, 1]", "as fed last")
+        assert "all 1" in row(board, "x").text and row(board, "x").before == ""
         given[names["x"]] = np.zeros((1, 2), "float32")
         board.cell_ended()
         found = row(board, "z[0]")
-        assert (found["before"], found["text"], found["changed"]) == ("[8, 12]", "[0, 0]", True)
+        assert (found.before, found.text, found.changed) == ("[8, 12]", "[0, 0]", True)
     finally:
         board.close()
 
@@ -148,7 +149,7 @@ def test_what_the_text_shows_to_change_something_is_refused(
     board: Watches, names: dict[str, Any], expression: str, words: str
 ) -> None:
     found = row(board, expression)
-    assert found["state"] == "refused" and words in found["text"]
+    assert found.state == "refused" and words in found.text
     assert names["items"] == [1, 2] and names["h"].tolist() == [0, 1, 2, 3]
     assert next(names["stream"]) == 1
 
@@ -173,7 +174,7 @@ def test_the_engine_refuses_what_only_running_shows(
 ) -> None:
     before = config.snapshot()
     found = row(board, expression)
-    assert found["state"] == "error" and words in found["text"]
+    assert found.state == "error" and words in found.text
     assert names["w"].version == 0 and K.get_value(names["w"]).tolist() == [[1, 2], [3, 4]]
     assert config.snapshot() == before
 
@@ -184,7 +185,7 @@ def test_a_watch_leaves_the_programs_random_numbers_alone(
     noise, again = names["noise"], K.random_normal((2,), seed=3)
     np.random.seed(5)
     random.seed(5)
-    shown = [row(board, one)["text"] for one in ("noise", "K.random_uniform((2,))", "drawn()")]
+    shown = [row(board, one).text for one in ("noise", "K.random_uniform((2,))", "drawn()")]
     drawn = (np.random.rand(), random.random())
     np.random.seed(5)
     random.seed(5)
@@ -192,7 +193,7 @@ def test_a_watch_leaves_the_programs_random_numbers_alone(
     assert K.eval(noise).tolist() == K.eval(again).tolist()
     assert "drew random numbers" in shown[2]
     board.cell_ended()
-    assert row(board, "drawn()", force=True)["state"] == "refused"
+    assert row(board, "drawn()", force=True).state == "refused"
 
 
 def test_a_watch_leaves_names_records_and_last_values_alone(
@@ -210,15 +211,15 @@ def test_a_watch_leaves_names_records_and_last_values_alone(
 
 
 def test_old_and_new_value_stand_side_by_side(board: Watches, names: dict[str, Any]) -> None:
-    assert row(board, "loss")["before"] == ""
+    assert row(board, "loss").before == ""
     names["w"].set_value([[0.0, 0.0], [0.0, 2.0]])
     board.stored()
     found = row(board, "loss")
-    assert (found["before"], found["text"], found["changed"]) == ("7.5", "1", True)
-    assert row(board, "loss")["changed"], "nothing has happened since"
+    assert (found.before, found.text, found.changed) == ("7.5", "1", True)
+    assert row(board, "loss").changed, "nothing has happened since"
     board.cell_ended()
     found = row(board, "loss")
-    assert (found["before"], found["text"], found["changed"]) == ("7.5", "1", False)
+    assert (found.before, found.text, found.changed) == ("7.5", "1", False)
 
 
 def test_a_watch_is_evaluated_only_when_something_has_changed(names: dict[str, Any]) -> None:
@@ -251,14 +252,14 @@ def test_a_slow_watch_is_stopped_and_evaluated_when_asked_for(
     go = threading.Event()
     names["slow"] = lambda: next(iter(int, 1) if not go.is_set() else iter([42]))
     names["forever"] = lambda: [one for one in iter(int, 1) if one]
-    assert row(board, "forever()")["state"] == "slow"
+    assert row(board, "forever()").state == "slow"
     board.cell_ended()
     again = row(board, "forever()")
-    assert again["state"] == "slow" and not again["current"], "it sits one change out"
+    assert again.state == "slow" and not again.current, "it sits one change out"
     monkeypatch.setattr(watches, "FORCED_BUDGET_SECONDS", 20.0)
     names["forever"] = lambda: 42
     found = row(board, "forever()", force=True)
-    assert (found["state"], found["text"], found["current"]) == ("value", "42", True)
+    assert (found.state, found.text, found.current) == ("value", "42", True)
 
 
 def test_a_cell_that_begins_stops_a_watch(names: dict[str, Any]) -> None:
@@ -273,10 +274,10 @@ def test_a_cell_that_begins_stops_a_watch(names: dict[str, Any]) -> None:
     sandbox.block()
     assert time.perf_counter() - began < 5.0
     asking.join(30.0)
-    assert ended and ended[0]["state"] == "new"
-    assert row(board, "loss")["state"] == "new", "nothing is evaluated while a cell runs"
+    assert ended and ended[0].state == "new"
+    assert row(board, "loss").state == "new", "nothing is evaluated while a cell runs"
     sandbox.unblock()
-    assert row(board, "loss")["text"] == "7.5"
+    assert row(board, "loss").text == "7.5"
 
 
 def test_stopping_a_watch_does_not_stop_the_program(names: dict[str, Any]) -> None:
@@ -297,10 +298,10 @@ def test_stopping_a_watch_does_not_stop_the_program(names: dict[str, Any]) -> No
 def test_what_is_told_later_comes_without_waiting(names: dict[str, Any]) -> None:
     told: list[dict[str, Any]] = []
     board = Watches(lambda: names, told.extend)
-    assert [one["state"] for one in board.ask(["loss", "nope"])] == ["new", "new"]
+    assert [one.state for one in board.ask(["loss", "nope"])] == ["new", "new"]
     assert wait_for(lambda: len(told) == 2)
-    assert [one["state"] for one in told] == ["value", "error"]
-    assert [one["state"] for one in board.ask(["loss", "nope"])] == ["value", "error"]
+    assert [one.state for one in told] == ["value", "error"]
+    assert [one.state for one in board.ask(["loss", "nope"])] == ["value", "error"]
     board.close()
 
 

@@ -15,6 +15,8 @@ from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.table import Table
 from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.findings import Gradient
+from kbench.workbench.protocol.names import Summary
 
 
 class GradientController(PaneController):
@@ -79,7 +81,7 @@ class GradientController(PaneController):
             return
         forced, self._dirty, self._forced = self._forced, False, False
         try:
-            data = await self.bench.ask("gradient", loss=self.loss, force=forced)
+            data = await self.bench.ask(Gradient(loss=self.loss, force=forced))
         except AskFailed as error:
             if self.loss and not forced:  # the chosen loss is gone
                 self.loss, self._dirty = "", True
@@ -87,15 +89,14 @@ class GradientController(PaneController):
             else:
                 table.fail(self.loss, str(error))
             return
-        self._losses = [str(loss) for loss in data.get("losses") or []]
-        state, loss = str(data.get("state") or ""), str(data.get("loss") or "")
+        self._losses, state, loss = data.losses, data.state, data.loss
         if state == "none":
             table.clear()
         elif state == "slow":
             table.note(loss, "slow: r computes it")
         elif state == "held":
             self._dirty = True
-        elif state == "computing" and int(data.get("number") or 0) > self._newest_number:
+        elif state == "computing" and (data.number or 0) > self._newest_number:
             table.note(loss, "computing, c stops it")
 
     def on_push(self, data: Row) -> None:
@@ -154,7 +155,7 @@ class GradientController(PaneController):
 
     async def _stop(self) -> None:
         try:
-            await self.bench.ask("gradient", loss=self.loss, stop=True)
+            await self.bench.ask(Gradient(loss=self.loss, stop=True))
         except AskFailed as error:
             self.bench.notify(str(error), warning=True)
 
@@ -175,11 +176,11 @@ class GradientController(PaneController):
     async def _open(self, key: str, follow: bool) -> None:
         table, pane = self._table, self.bench.view(ValuePane)
         try:
-            data = await self.bench.ask("summary", names=[key])
+            data = await self.bench.ask(Summary(names=[key]))
         except AskFailed as error:
             self.bench.notify(str(error), warning=True)
             return
-        found = rows.rows_of(data)
+        found = rows.rows_of(data.rows)
         if not found or table is None or pane is None:
             return
         name = str(table.row_of(key).get("name") or "")

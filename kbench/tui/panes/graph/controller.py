@@ -13,7 +13,7 @@ from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.glyphs import counted
 from kbench.tui.text.outline import root_of
 from kbench.tui.text.text import safe
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.graphs import Graph, GraphReply
 
 MAX_NODES = 10_000
 """Nodes that are drawn; the title tells how many there are."""
@@ -94,14 +94,14 @@ class GraphController(PaneController):
             if not again:  # the nearest nodes at once
                 view.show(whole)
                 self._shown = name
-            following = whole.get("next")
-            while following is not None and len(whole["rows"]) < MAX_NODES and name == self.name:
+            following = whole.next
+            while following is not None and len(whole.rows) < MAX_NODES and name == self.name:
                 page = await self._ask(name, following)
-                if page["total"] != whole["total"]:  # another graph meanwhile
+                if page.total != whole.total:  # another graph meanwhile
                     self._dirty = True
                     return
-                whole["rows"] += page["rows"]
-                following = page.get("next")
+                whole.rows.extend(page.rows)
+                following = page.next
         except AskFailed as error:
             view.clear()
             self._shown = ""
@@ -109,15 +109,14 @@ class GraphController(PaneController):
             return
         if name != self.name:
             return
-        if again or len(whole.get("rows") or []) > 0:
-            whole["cut"] = max(int(whole.get("total") or 0) - len(whole.get("rows") or []), 0)
-            view.show(whole, again=True)
-        count = len(whole.get("layers") or []) or int(whole.get("total") or 0)
-        words = counted(count, "layer" if whole.get("layers") else "node")
+        if again or whole.rows:
+            view.show(whole.replaced(cut=max(whole.total - len(whole.rows), 0)), again=True)
+        count = len(whole.layers or ()) or whole.total
+        words = counted(count, "layer" if whole.layers else "node")
         self._set_title(f"Graph: {safe(name)} ({words})")
 
-    async def _ask(self, name: str, start: int) -> JsonObject:
-        return await self.bench.ask("graph", name=name, start=start)
+    async def _ask(self, name: str, start: int) -> GraphReply:
+        return await self.bench.ask(Graph(name=name, start=start))
 
     # ------------------------------------------------------------------ keys
 

@@ -17,7 +17,7 @@ from kbench.tui.themes import MUTED
 from kbench.workbench.analysis import graph_text
 from kbench.workbench.analysis.graph_fold import Folds
 from kbench.workbench.analysis.graph_text import GraphLine
-from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.graphs import GraphNode, GraphReply
 
 MAX_RAIL_CELLS = 24
 """Cells of rails before the names; wider ones are cut, so that the words keep most of the line."""
@@ -37,7 +37,7 @@ class DrawnLine:
     @property
     def key(self) -> int | None:
         """The node on the line."""
-        return self.line.row["id"] if self.line is not None and self.line.row else None
+        return self.line.row.id if self.line is not None and self.line.row else None
 
 
 class GraphView(LineView):
@@ -75,21 +75,21 @@ class GraphView(LineView):
 
     # ------------------------------------------------------------------ content
 
-    def show(self, reply: Row, again: bool = False) -> None:
+    def show(self, reply: GraphReply, again: bool = False) -> None:
         """Draw the reply to `graph`: of a layer first the layers, then its own operations.
 
         `again`: the same graph after a run, or with more of its nodes; cursor and folds stay.
         """
         folded = [{self._name_of(part, key) for key in part[1].folded} for part in self._parts]
         before = self.current
-        layers, rows = reply.get("layers") or [], reply.get("rows") or []
+        layers, rows = reply.layers or [], reply.rows
         self._parts = []
         if layers:
-            more = _more(reply.get("layers_cut"), "layers")
+            more = _more(reply.layers_cut, "layers")
             self._parts.append(("layers, output first", Folds(layers), more))
         if rows:
             title = "inside this layer" if layers else ""
-            self._parts.append((title, Folds(rows), _more(reply.get("cut"), "nodes")))
+            self._parts.append((title, Folds(rows), _more(reply.cut, "nodes")))
         if again and before is not None:
             for part, names in zip(self._parts, folded, strict=False):
                 keep = {key for key in part[1].rows if self._name_of(part, key) in names}
@@ -103,7 +103,7 @@ class GraphView(LineView):
 
     @staticmethod
     def _name_of(part: tuple[str, Folds, str], key: int) -> str:
-        return str(part[1].rows[key]["name"])
+        return part[1].rows[key].name
 
     def clear(self) -> None:
         """Nothing is shown."""
@@ -148,7 +148,7 @@ class GraphView(LineView):
             return ""
         folds = self._parts[entry.part][1]
         mark = "+" if entry.key in folds.folded else " "
-        return f"{mark}{safe(str(entry.line.row['name'])).removesuffix(':0')}"
+        return f"{mark}{safe(entry.line.row.name).removesuffix(':0')}"
 
     def row_count(self) -> int:
         """As many as there are lines."""
@@ -178,11 +178,11 @@ class GraphView(LineView):
             return Content.styled(left.rstrip(), MUTED)
         row = line.row
         label = cut(Content(self._label(entry)), name, self.glyphs.ellipsis).plain
-        hidden = self._parts[entry.part][1].hidden(row["id"])
+        hidden = self._parts[entry.part][1].hidden(row.id)
         said = f"  ({hidden} folded)" if hidden else ""
         seen, bad = _seen(row)
         beside = f"  with {safe(line.beside)}" if line.beside else ""
-        mark = "  (input)" if row.get("end") else ""
+        mark = "  (input)" if row.end else ""
         return Content.assemble(
             (left, MUTED),
             (f"{label:<{name}} ", "bold"),
@@ -202,16 +202,15 @@ class GraphView(LineView):
         folds = self._parts[here[0]][1]
         row = folds.rows[here[1]]
         if y == 0:
-            known = [folds.rows[key] for key in row["inputs"] if key in folds.rows]
-            taken = ", ".join(f"{_short(row)} {safe(str(row['spec']))}" for row in known[:8])
-            words = f"{safe(str(row['op']))}({taken}) -> {safe(str(row['spec']))}"
+            known = [folds.rows[key] for key in row.inputs if key in folds.rows]
+            taken = ", ".join(f"{_short(row)} {safe(row.spec)}" for row in known[:8])
+            words = f"{safe(row.op)}({taken}) -> {safe(row.spec)}"
             return self._fit(Content.styled(f" {words}", "bold"))
         users = len(folds.users[here[1]])
-        parts = [safe(str(row["place"]))] if row.get("place") else []
-        ran = row.get("ran")
-        if ran:
-            words = f"{ran['form']} {human_seconds(float(ran['seconds']))}"
-            parts.append(f"within a step: {words}" if ran.get("within") else words)
+        parts = [safe(row.place)] if row.place else []
+        if row.ran is not None:
+            words = f"{row.ran.form} {human_seconds(row.ran.seconds)}"
+            parts.append(f"within a step: {words}" if row.ran.within else words)
         parts += [f"{users} uses"] if users > 1 else []
         return self._fit(Content.styled(f" {'  '.join(parts)}", MUTED))
 
@@ -344,9 +343,9 @@ class GraphView(LineView):
     def action_place(self) -> None:
         """Show the line of the program that made the node."""
         here = self.current
-        place = "" if here is None else self._parts[here[0]][1].rows[here[1]].get("place")
+        place = "" if here is None else self._parts[here[0]][1].rows[here[1]].place
         if place:
-            self.post_message(self.PlaceWanted(str(place)))
+            self.post_message(self.PlaceWanted(place))
         else:
             self.app.notify("it is not known which line made this", timeout=2, markup=False)
 
@@ -357,35 +356,33 @@ class GraphView(LineView):
             self.post_message(CopyText(text.strip(), "the node"))
 
 
-def _more(count: object, what: str) -> str:
+def _more(count: int, what: str) -> str:
     return f"({count} more {what})" if count else ""
 
 
-def _short(row: Row) -> str:
-    return safe(str(row["name"])).removesuffix(":0")
+def _short(row: GraphNode) -> str:
+    return safe(row.name).removesuffix(":0")
 
 
 def _spec(line: GraphLine) -> str:
-    return "" if line.row is None else safe(str(line.row["spec"]))
+    return "" if line.row is None else safe(line.row.spec)
 
 
-def _op(row: Row) -> str:
+def _op(row: GraphNode) -> str:
     """The operation, unless the name tells it."""
-    op = safe(str(row["op"]))
-    named = row.get("kind") in ("placeholder", "variable") or _short(row).startswith(op)
+    op = safe(row.op)
+    named = row.kind in ("placeholder", "variable") or _short(row).startswith(op)
     return "" if named else f" {op}"
 
 
-def _took(row: Row) -> str:
+def _took(row: GraphNode) -> str:
     """How long the step took whose result a node is."""
-    ran = row.get("ran") or {"within": True}
-    return "" if ran["within"] else f"  {human_seconds(float(ran['seconds']))}"
+    return "" if row.ran is None or row.ran.within else f"  {human_seconds(row.ran.seconds)}"
 
 
-def _seen(row: Row) -> tuple[str, str]:
+def _seen(row: GraphNode) -> tuple[str, str]:
     """What the last run saw of a node: value or shape; and how many entries are no numbers."""
-    last, bad = row.get("last") or {}, row.get("bad")
-    text = safe(str(last.get("text") or ""))
-    if not text and last and "?" in str(row["spec"]):
-        text = f"({', '.join(str(size) for size in last['shape'])})"
-    return text, f"{bad} NaN or Inf !" if bad else ""
+    text = "" if row.last is None else safe(row.last.text or "")
+    if not text and row.last is not None and "?" in row.spec:
+        text = f"({', '.join(str(size) for size in row.last.shape)})"
+    return text, f"{row.bad} NaN or Inf !" if row.bad else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import partial
 
@@ -15,7 +16,9 @@ from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.table import Table
 from kbench.tui.text.text import safe
 from kbench.tui.transcript.cells import coloured
-from kbench.workbench.core_types import JsonObject, Row
+from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.record import MissingFieldError
+from kbench.workbench.protocol.runs import JobHead, Jobs, Plan
 
 MEASURE_TIMEOUT_SECONDS = 30.0
 """Seconds for measuring the machine; it takes one, but the machine may be busy."""
@@ -29,7 +32,7 @@ class PlanController(PaneController):
         self._dirty = True  # of the run on show
         self._workers_dirty = True
         self._is_other = False  # the kernel, than that which the pane tells of
-        self._pushed: list[Row] = []  # what the kernel has told of the job that leads
+        self._pushed: list[JobHead] = []  # what the kernel has told of the job that leads
         self._turns = 0  # keys that are still to be answered, as newer requests replace older ones
         self._measures = False
         self._request = Latest(bench.run)
@@ -58,7 +61,8 @@ class PlanController(PaneController):
 
     def on_push(self, data: JsonObject) -> None:
         """The kernel tells how far a job is."""
-        self._pushed = [data["job"]]
+        with contextlib.suppress(MissingFieldError):  # of another version: asking tells what lacks
+            self._pushed = [JobHead.from_json(data.get("job"))]
         self._workers_dirty = True
         self.refresh()
 
@@ -95,7 +99,7 @@ class PlanController(PaneController):
             return
         if self._pushed:
             await pane.take(self._pushed.pop())
-        follows = pane.shows_workers and pane.job is not None and pane.job["running"]
+        follows = pane.shows_workers and pane.job is not None and pane.job.running
         if self._measures or (self._dirty and not follows):
             measure, self._measures = self._measures, False
             await self._fetch_run(pane, measure)
@@ -105,13 +109,12 @@ class PlanController(PaneController):
     async def _fetch_run(self, pane: PlanPane, measure: bool) -> None:
         table = pane.table
         self._dirty = False
-        wanted: JsonObject = {} if table.pinned is None else {"run": table.pinned}
         timeout = MEASURE_TIMEOUT_SECONDS if measure else 5.0
         try:
-            data = await self._ask(timeout, wanted | ({"measure": True} if measure else {}))
-            if data.get("run") is None and wanted:  # so many others ran that it is not kept
+            data = await self.bench.ask(Plan(run=table.pinned, measure=measure), timeout)
+            if data.run is None and table.pinned is not None:  # so many ran that it is not kept
                 table.pinned = None
-                data = await self._ask(timeout, {})
+                data = await self.bench.ask(Plan(), timeout)
         except AskFailed as error:
             self._dirty = True
             if measure:
@@ -119,23 +122,22 @@ class PlanController(PaneController):
             else:
                 self._tell(error)
             return
-        table.show(data.get("run"), data.get("runs") or (), data.get("limits"))
-        await pane.take(data.get("job"))
+        table.show(data.run, data.runs or (), data.limits)
+        await pane.take(data.job)
 
     async def _fetch_workers(self, pane: PlanPane) -> None:
         self._workers_dirty = False
-        wanted: JsonObject = {} if pane.pinned is None else {"job": pane.pinned}
         try:
-            data = await self.bench.ask("jobs", **wanted)
+            data = await self.bench.ask(Jobs(job=pane.pinned))
         except AskFailed as error:
-            if wanted:  # so many others have ended that it is not kept
+            if pane.pinned is not None:  # so many others have ended that it is not kept
                 pane.pinned, self._workers_dirty = None, True
                 self._request.submit(self._fetch)
             else:
                 self._workers_dirty = True
                 self._tell(error)
             return
-        if not data.get("shown"):  # what was told of a job came from a kernel that is gone
+        if data.shown is None:  # what was told of a job came from a kernel that is gone
             await pane.forget()
             await self._fetch_run(pane, False)
         elif pane.worker_table is not None:
@@ -143,9 +145,6 @@ class PlanController(PaneController):
 
     def _tell(self, error: AskFailed) -> None:
         self.bench.title("plan", f"Plan: {safe(str(error))}")
-
-    async def _ask(self, timeout: float, arguments: JsonObject) -> JsonObject:
-        return await self.bench.ask("plan", timeout, **arguments)
 
     def _notify(self, words: str) -> None:
         self.bench.notify(safe(words), 3)
@@ -176,7 +175,7 @@ class PlanController(PaneController):
         if what == "turn":
             self._turn()
         elif what == "job":
-            newest = pane.job is not None and number == pane.job["job"]
+            newest = pane.job is not None and number == pane.job.job
             pane.pinned = None if newest else number
             self._workers_dirty = True
             self._request.submit(self._fetch)
@@ -211,18 +210,20 @@ class PlanController(PaneController):
         table = self._table
         if table is None:
             return
-        row, run = table.step(key), table.run.get("run")
-        source = str(row.get("source") or "")
+        row, run = table.step(key), table.run
+        if row is None or run is None:
+            return
+        source = row.source or ""
         if source.endswith("# … cut"):
             try:
-                data = await self._ask(5.0, {"run": run, "step": row["step"]})
+                data = await self.bench.ask(Plan(run=run.run, step=row.step))
             except AskFailed as error:
                 self._notify(str(error))
                 return
-            source = str(data.get("source") or "")
+            source = data.source
         if source:
-            title = f"source of step {row['step']}: {safe(str(row.get('op')))}"
+            title = f"source of step {row.step}: {safe(row.op)}"
             self.bench.open(Pager(title, list(coloured(source))))
         else:
-            form = safe(str(row.get("form") or ""))
+            form = safe(row.form)
             self._notify(f"this step has no generated source: it ran as {form}")

@@ -13,7 +13,7 @@ from kbench.tui.text.table import Column, Table, cut
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.workbench.analysis.plan_text import machine, of_limit
-from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.runs import JobHead, Limits, PlanPart, PlanRun, PlanStep, RunHead
 
 BAR_CELLS = 6
 """Cells of the bar that shows a share of the time."""
@@ -73,10 +73,10 @@ class PlanTable(Table):
 
     def __init__(self) -> None:
         super().__init__("plan-run")
-        self.run: Row = {}
-        self.job: Row | None = None  # the job whose workers may be shown in this place
-        self.runs: list[Row] = []
-        self.limits: Row | None = None
+        self.run: PlanRun | None = None
+        self.job: JobHead | None = None  # the job whose workers may be shown in this place
+        self.runs: list[RunHead] = []
+        self.limits: Limits | None = None
         self.pinned: int | None = None  # the run that was chosen; None follows the newest
         self._sort = SORTS[0]
         self._unfolded: set[str] = set()
@@ -87,21 +87,24 @@ class PlanTable(Table):
 
     # ------------------------------------------------------------------ content
 
-    def show(self, run: Row | None, runs: Sequence[Row] = (), limits: Row | None = None) -> None:
+    def show(
+        self, run: PlanRun | None, runs: Sequence[RunHead] = (), limits: Limits | None = None
+    ) -> None:
         """Draw a run; `runs` are those that can be chosen, `limits` what the machine can do."""
-        if (run or {}).get("run") != self.run.get("run"):
+        if run is None or self.run is None or run.run != self.run.run:
             self._unfolded = set()
-        self.run, self.runs, self.limits = run or {}, list(runs), limits
+        self.run, self.runs, self.limits = run, list(runs), limits
         self.header_rows = 2 if run else 1
         self._show()
 
     def action_trace(self) -> None:
         """Look for what made the first NaN or infinity in the run."""
-        called = str(self.run.get("called") or "")
-        if called:
-            self.post_message(TraceNan(name=called))
-        elif self.run:
-            self.post_message(TraceNan(function=str(self.run.get("function", ""))))
+        if self.run is None:
+            return
+        if self.run.called:
+            self.post_message(TraceNan(name=self.run.called))
+        else:
+            self.post_message(TraceNan(function=self.run.function))
 
     def forget(self) -> None:
         """The kernel is another one: its runs are gone."""
@@ -109,17 +112,16 @@ class PlanTable(Table):
         self.show(None)
 
     def _show(self) -> None:
+        run, rows = self.run, list[tuple[str, list[Content | str]]]()
         steps = sorted(
-            (row for row in self.run.get("rows") or []),
-            key=lambda row: -float(row["seconds"]) if self._sort == "time" else row["step"],
+            [] if run is None else run.rows,
+            key=lambda row: -row.seconds if self._sort == "time" else row.step,
         )
-        rows: list[tuple[str, list[Content | str]]] = []
         for row in steps:
-            key = str(row["step"])
-            rows.append((key, self._cells(row)))
+            key = str(row.step)
+            rows.append((key, self._cells(row, run.seconds if run is not None else 0.0)))
             if key in self._unfolded:
-                parts = row.get("parts") or []
-                rows += [(f"{key}.{at}", self._part(part)) for at, part in enumerate(parts)]
+                rows += [(f"{key}.{at}", self._part(part)) for at, part in enumerate(row.parts)]
         self.fill(rows)
         self.tell()
 
@@ -128,28 +130,26 @@ class PlanTable(Table):
         if self.display:
             self.post_message(TitleChanged("plan", self._title()))
 
-    def _cells(self, row: Row) -> list[Content | str]:
-        seconds = float(row.get("seconds") or 0.0)
-        whole = float(self.run.get("seconds") or 0.0)
-        moves = row.get("form") != "view"
+    def _cells(self, row: PlanStep, whole: float) -> list[Content | str]:
+        moves = row.form != "view"
         mark = ""
-        if row.get("parts"):
-            mark = "- " if str(row["step"]) in self._unfolded else "+ "
+        if row.parts:
+            mark = "- " if str(row.step) in self._unfolded else "+ "
         return [
-            str(row.get("step", "")),
-            mark + safe(str(row.get("op", ""))),
-            str(row.get("form", "")),
-            human_seconds(seconds),
-            share_bar(seconds / whole if whole else 0.0, self.glyphs),
+            str(row.step),
+            mark + safe(row.op),
+            row.form,
+            human_seconds(row.seconds),
+            share_bar(row.seconds / whole if whole else 0.0, self.glyphs),
             of_limit(row, self.limits),
-            rate(row.get("gb_per_s") if moves else None),
-            rate(row.get("gflop_per_s") if moves else None),
-            human_bytes(row.get("bytes")),
-            safe(str(row.get("place") or "-")),
+            rate(row.gb_per_s if moves else None),
+            rate(row.gflop_per_s if moves else None),
+            human_bytes(row.bytes),
+            safe(row.place or "-"),
         ]
 
-    def _part(self, part: Row) -> list[Content | str]:
-        words = [safe(str(part.get(key) or "")) for key in ("op", "spec", "place")]
+    def _part(self, part: PlanPart) -> list[Content | str]:
+        words = [safe(word) for word in (part.op, part.spec, part.place or "")]
         return ["", "  ".join(word for word in words if word), *[""] * (len(self.columns) - 2)]
 
     def row(self, y: int) -> Content:
@@ -167,24 +167,28 @@ class PlanTable(Table):
         if self.header_rows == 1 or y == 1:
             return super().header(y)
         width = max(self.text_width, 4)
-        words = self._summary()
-        line = Content.styled(f" {words if len(words) < width else self._summary('')}", MUTED)
+        words = self._summary(self.run)
+        if len(words) >= width:
+            words = self._summary(self.run, "")
+        line = Content.styled(f" {words}", MUTED)
         return line if line.cell_length <= width else cut(line, width, self.glyphs.ellipsis)
 
-    def _summary(self, hint: str = "m measures this machine") -> str:
-        run = self.run
-        made = []
-        for word in ("compiled", "loaded"):
-            if run.get(word):
-                made.append(f"{run[word]} {word}")
+    def _summary(self, run: PlanRun | None, hint: str = "m measures this machine") -> str:
+        if run is None:
+            return ""
+        made = [
+            f"{count} {word}"
+            for count, word in ((run.compiled, "compiled"), (run.loaded, "loaded"))
+            if count
+        ]
         kernels = ", ".join(made) or "none new"
         if made:
-            kernels += f" in {human_seconds(float(run.get('kernel_seconds') or 0.0))}"
-        if run.get("pending"):
-            kernels += f", {run['pending']} still compiling"
-        parts = [f"peak {human_bytes(run.get('peak_bytes'))}", f"kernels: {kernels}"]
-        if run.get("cut"):
-            parts.insert(0, f"the slowest of {run['cut'] + len(run['rows'])} steps")
+            kernels += f" in {human_seconds(run.kernel_seconds)}"
+        if run.pending:
+            kernels += f", {run.pending} still compiling"
+        parts = [f"peak {human_bytes(run.peak_bytes)}", f"kernels: {kernels}"]
+        if run.cut:
+            parts.insert(0, f"the slowest of {run.cut + len(run.rows)} steps")
         if self.job is not None:
             parts.insert(0, f"{self.key_word('plan_workers')} shows the workers")
         if self.limits is None and hint:
@@ -192,39 +196,38 @@ class PlanTable(Table):
         return "  ".join(parts)
 
     def _title(self) -> str:
-        if not self.run:
+        shown = self.run
+        if shown is None:
             return "Plan"
-        forms = self.run.get("forms") or {}
-        words = ", ".join(f"{count} {form}" for form, count in forms.items())
-        seconds = human_seconds(float(self.run.get("seconds") or 0.0))
-        numbers = [run["run"] for run in self.runs]
+        words = ", ".join(f"{count} {form}" for form, count in shown.forms.items())
+        seconds = human_seconds(shown.seconds)
+        numbers = [run.run for run in self.runs]
         at = ""
-        if self.run.get("run") in numbers and len(numbers) > 1:
-            at = f" run {numbers.index(self.run['run']) + 1}/{len(numbers)}"
-        name = safe(str(self.run.get("called") or self.run.get("function", "")))
+        if shown.run in numbers and len(numbers) > 1:
+            at = f" run {numbers.index(shown.run) + 1}/{len(numbers)}"
+        name = safe(shown.called or shown.function)
         order = ", by time" if self._sort == "time" else ""
         return f"Plan: {name}{at} {seconds}{order} ({words})"
 
     # ------------------------------------------------------------------ one step
 
-    def step(self, key: str | None) -> Row:
-        """The step of a row, or of the row that it is a part of."""
+    def step(self, key: str | None) -> PlanStep | None:
+        """The step of a row, or of the row that it is a part of; None where there is none."""
         wanted = (key or "").partition(".")[0]
-        rows = self.run.get("rows") or []
-        return next((row for row in rows if str(row.get("step")) == wanted), {})
+        rows = [] if self.run is None else self.run.rows
+        return next((row for row in rows if str(row.step) == wanted), None)
 
     def source(self, key: str) -> str:
         """The generated source of a step, '' when it has none."""
-        return str(self.step(key).get("source") or "")
+        row = self.step(key)
+        return "" if row is None else row.source or ""
 
     def details(self) -> list[str]:
         """All that is known of the run besides its steps, line by line."""
-        lines = [self._title(), self._summary()]
-        for kernel in self.run.get("kernels") or []:
-            how = "loaded" if kernel.get("loaded") else "compiled"
-            lines.append(
-                f"  {how} {human_seconds(float(kernel['seconds']))}  {safe(kernel['name'])}"
-            )
+        lines = [self._title(), self._summary(self.run)]
+        for kernel in [] if self.run is None else self.run.kernels:
+            how = "loaded" if kernel.loaded else "compiled"
+            lines.append(f"  {how} {human_seconds(kernel.seconds)}  {safe(kernel.name)}")
         if self.limits:
             lines.append(machine(self.limits))
         return lines
@@ -239,15 +242,15 @@ class PlanTable(Table):
     def action_unfold(self) -> None:
         """Show the operations that a step runs as one."""
         row = self.step(self.current_key)
-        if row.get("parts"):
+        if row is not None and row.parts:
             self._touched = True
-            self._unfolded.add(str(row["step"]))
+            self._unfolded.add(str(row.step))
             self._show()
 
     def action_fold(self) -> None:
         """Hide them again."""
         row = self.step(self.current_key)
-        key = str(row.get("step", ""))
+        key = "" if row is None else str(row.step)
         if key in self._unfolded:
             self._unfolded.discard(key)
             self.go(self.keys().index(key))
@@ -255,9 +258,9 @@ class PlanTable(Table):
 
     def action_other_run(self, step: int) -> None:
         """An earlier or a later run; behind the last one, the newest is followed."""
-        numbers = [run["run"] for run in self.runs]
-        now = self.run.get("run")
-        at = (numbers.index(now) if now in numbers else len(numbers)) + step
+        numbers = [run.run for run in self.runs]
+        now = None if self.run is None else self.run.run
+        at = (numbers.index(now) if now is not None and now in numbers else len(numbers)) + step
         if not numbers or at < 0 or (at >= len(numbers) and self.pinned is None):
             self.app.bell()
             return
@@ -285,9 +288,10 @@ class PlanTable(Table):
         """Show the line of the program that made the step."""
         row, key = self.step(self.current_key), self.current_key or ""
         _, dot, at = key.partition(".")
-        if dot:
-            row = row["parts"][int(at)]
-        self.post_message(self.Wanted("place", text=str(row.get("place") or "")))
+        place = None if row is None else row.place
+        if row is not None and dot:
+            place = row.parts[int(at)].place
+        self.post_message(self.Wanted("place", text=place or ""))
 
     def action_copy(self) -> None:
         """Copy the run as a table."""

@@ -12,7 +12,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from kbench.tui.panes.plan.steps import PlanTable
-from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.runs import JobHead
 
 if TYPE_CHECKING:
     from kbench.tui.panes.plan.workers import WorkerTable
@@ -25,7 +25,7 @@ class PlanPane(Vertical):
         super().__init__(id="plan")
         self.table = PlanTable()
         self.worker_table: WorkerTable | None = None
-        self.job: Row | None = None  # the one that leads, without its workers
+        self.job: JobHead | None = None  # the one that leads, without its workers
         self.pinned: int | None = None  # the job that was chosen; None follows the one that leads
         self._turned: bool | None = None  # what the user has turned to
 
@@ -38,15 +38,16 @@ class PlanPane(Vertical):
         """Whether the workers have the place."""
         if self.job is None:
             return False
-        return bool(self.job["leads"]) if self._turned is None else self._turned
+        return self.job.leads if self._turned is None else self._turned
 
-    async def take(self, job: Row | None) -> None:
+    async def take(self, job: JobHead | None) -> None:
         """What is known of the job that leads; None where there is none."""
-        before, self.job = self.job or {}, job
-        now = job or {}
-        if now.get("job") != before.get("job"):
+        before, self.job = self.job, job
+        was = (None, None) if before is None else (before.job, before.leads)
+        now = (None, None) if job is None else (job.job, job.leads)
+        if now[0] != was[0]:
             self.pinned = None
-        if (now.get("job"), now.get("leads")) != (before.get("job"), before.get("leads")):
+        if now != was:
             self._turned = None
         self.table.job = job
         self.table.refresh()  # which says how to get to the workers

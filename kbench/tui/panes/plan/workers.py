@@ -12,8 +12,8 @@ from kbench.tui.text.table import CellText, Column, Table, cut
 from kbench.tui.text.text import safe, wrap
 from kbench.tui.themes import MUTED
 from kbench.workbench.analysis import job_text
-from kbench.workbench.core_types import Row
 from kbench.workbench.progress.duration import clock
+from kbench.workbench.protocol.runs import JobHead, JobsReply, OtherWorkers, WorkerRow
 
 OTHERS = "others"
 """The key of the row that stands for the workers without one."""
@@ -39,25 +39,26 @@ class WorkerTable(Table):
 
     def __init__(self) -> None:
         super().__init__("workers")
-        self.data: Row = {}
+        self.data: JobsReply | None = None
         self._sort = SORTS[0]
         self._remarks: list[Content] = []
         self.empty_rows = ["No worker has told of itself yet."]
 
     @property
-    def job(self) -> Row:
-        """The job on show, without its workers; empty before there is one."""
-        return self.data.get("shown") or {}
+    def job(self) -> JobHead | None:
+        """The job on show, without its workers; None before there is one."""
+        return None if self.data is None else self.data.shown
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[WorkerRow | OtherWorkers]:
         """The workers on show, and what stands for those without a row."""
-        others = self.data.get("others")
-        return [*(self.data.get("rows") or []), *([others] if others else [])]
+        if self.data is None:
+            return []
+        return [*self.data.rows, *([self.data.others] if self.data.others is not None else [])]
 
     # ------------------------------------------------------------------ content
 
-    def show(self, data: Row) -> None:
+    def show(self, data: JobsReply) -> None:
         """Draw a reply to `jobs`."""
         self.data = data
         self._show()
@@ -65,39 +66,44 @@ class WorkerTable(Table):
     def _show(self) -> None:
         rows = self.rows
         if self._sort == "time":
-            rows.sort(key=lambda row: ("count" in row, -float(row["seconds"])))
+            rows.sort(key=lambda row: (isinstance(row, OtherWorkers), -row.seconds))
         self.fill([(_key(row), self._cells(row)) for row in rows])
         self.tell()
 
     def tell(self) -> None:
         """Say in the frame what is shown."""
-        if self.display and self.job:
-            self.post_message(TitleChanged("plan", self._title()))
+        if self.display and self.job is not None:
+            self.post_message(TitleChanged("plan", self._title(self.job)))
 
-    def _title(self) -> str:
-        job = self.job
+    def _title(self, job: JobHead) -> str:
         words = "ended"
-        if job["running"]:
-            words = f"{job['steps'] / job['total']:.0%}" if job["total"] else "running"
-        numbers = [one["job"] for one in self.data["jobs"]]
+        if job.running:
+            words = f"{job.steps / job.total:.0%}" if job.total else "running"
+        numbers = self._numbers()
         at = ""
-        if job["job"] in numbers and len(numbers) > 1:
-            at = f" job {numbers.index(job['job']) + 1}/{len(numbers)}"
+        if job.job in numbers and len(numbers) > 1:
+            at = f" job {numbers.index(job.job) + 1}/{len(numbers)}"
         order = ", by time" if self._sort == "time" else ""
-        return f"Plan: {safe(job['kind'])} '{safe(job['name'])}' {words}{at}{order}"
+        return f"Plan: {safe(job.kind)} '{safe(job.name)}' {words}{at}{order}"
 
-    def _cells(self, row: Row) -> list[CellText]:
-        others = "count" in row
+    def _numbers(self) -> list[int]:
+        """Of all jobs, the oldest first."""
+        return [] if self.data is None else [one.job for one in self.data.jobs]
+
+    def _cells(self, row: WorkerRow | OtherWorkers) -> list[CellText]:
+        head: list[CellText]
+        if isinstance(row, OtherWorkers):
+            head = [f"{row.count:,} more", "", ""]
+        else:
+            head = [job_text.name(row), safe(row.address), _state(row, self.narrow)]
         return [
-            f"{row['count']:,} more" if others else job_text.name(row),
-            "" if others else safe(row["address"]),
-            "" if others else _state(row, self.narrow),
-            f"{row['tasks']:,}",
-            f"{row['rows']:,}",
-            _time(float(row["seconds"])),
-            share_bar(float(row["share"]), self.glyphs),
-            human_bytes(row["received"]),
-            human_bytes(row["returned"]),
+            *head,
+            f"{row.tasks:,}",
+            f"{row.rows:,}",
+            _time(row.seconds),
+            share_bar(row.share, self.glyphs),
+            human_bytes(row.received),
+            human_bytes(row.returned),
         ]
 
     # ------------------------------------------------------------------ the lines above
@@ -113,7 +119,7 @@ class WorkerTable(Table):
         super().refit()
 
     def _wrapped(self) -> list[Content]:
-        words = "; ".join(job_text.remarks(self.job, self.data["rows"])) if self.job else ""
+        words = "; ".join(self._told())
         if not words:
             return []
         width = max(self.text_width - 1, 4)
@@ -124,6 +130,12 @@ class WorkerTable(Table):
             rest = Content("").join(found[most - 1 :])
             found[most - 1 :] = [cut(rest, width, self.glyphs.ellipsis)]
         return [Content(" ") + line for line in found]
+
+    def _told(self) -> list[str]:
+        """What should not be overlooked, a sentence each."""
+        if self.data is None or self.data.shown is None:
+            return []
+        return job_text.remarks(self.data.shown, self.data.rows)
 
     def header(self, y: int) -> Content:
         """How far the job is, what should not be overlooked, and the titles of the columns."""
@@ -138,7 +150,8 @@ class WorkerTable(Table):
         width = max(self.text_width, 4)
         line = Content("")
         for titled in (True, False):
-            line = Content(f" {safe(job_text.headline(self.job, titled))}" if self.job else "")
+            if self.job is not None:
+                line = Content(f" {safe(job_text.headline(self.job, titled))}")
             if line.cell_length <= width:
                 return line
         return cut(line, width, self.glyphs.ellipsis)
@@ -149,10 +162,9 @@ class WorkerTable(Table):
         """All that is known of the job, a sentence each; or of one worker."""
         shown = [row for row in self.rows if key in ("", _key(row))]
         rows = [safe(job_text.line(row, _time, human_bytes)) for row in shown]
-        if key or not self.job:
+        if key or self.job is None:
             return rows
-        remarks = job_text.remarks(self.job, self.data["rows"])
-        return [safe(job_text.headline(self.job)), *map(safe, remarks), "", *rows]
+        return [safe(job_text.headline(self.job)), *map(safe, self._told()), "", *rows]
 
     # ------------------------------------------------------------------ keys
 
@@ -163,9 +175,8 @@ class WorkerTable(Table):
 
     def action_other_job(self, step: int) -> None:
         """An earlier or a later job."""
-        numbers = [one["job"] for one in self.data.get("jobs") or []]
-        now = self.job.get("job")
-        at = numbers.index(now) + step if now in numbers else -1
+        numbers, now = self._numbers(), self.job
+        at = numbers.index(now.job) + step if now is not None and now.job in numbers else -1
         if 0 <= at < len(numbers):
             self.post_message(WorkersWanted("job", numbers[at]))
         else:
@@ -184,17 +195,17 @@ class WorkerTable(Table):
         self.post_message(CopyText("\n".join(self.details()), "the job"))
 
 
-def _key(row: Row) -> str:
-    return OTHERS if "count" in row else job_text.name(row)
+def _key(row: WorkerRow | OtherWorkers) -> str:
+    return OTHERS if isinstance(row, OtherWorkers) else job_text.name(row)
 
 
 def _time(seconds: float) -> str:
     return human_seconds(seconds) if seconds < 60 else clock(seconds)
 
 
-def _state(row: Row, narrow: bool) -> CellText:
+def _state(row: WorkerRow, narrow: bool) -> CellText:
     """In words, so that it does not depend on colour; what is wrong stands out all the same."""
-    words = "slow" if narrow and "slow" in row else safe(job_text.state(row))
-    if row["state"] == "lost":
+    words = "slow" if narrow and row.slow is not None else safe(job_text.state(row))
+    if row.state == "lost":
         return Content.styled(words, "$text-error")
-    return Content.styled(words, "$text-warning") if "slow" in row else words
+    return Content.styled(words, "$text-warning") if row.slow is not None else words

@@ -10,6 +10,7 @@ from kbench.tui.panes.registry import BY_ID
 from kbench.tui.panes.settings.view import SettingsPane
 from kbench.tui.session.link import AskFailed
 from kbench.workbench.core_types import JsonObject, SettingValue
+from kbench.workbench.protocol.session import Config
 
 
 class SettingsController(PaneController):
@@ -37,12 +38,12 @@ class SettingsController(PaneController):
         pane = self.bench.view(SettingsPane)
         assert pane is not None  # it is what assigns
         try:
-            data = await self.bench.ask("config", set={name: value})
+            data = await self.bench.ask(Config(set={name: value}))
         except AskFailed as error:
             pane.refuse(str(error))
             return
-        pane.accept("set when the running cell ends" if data.get("queued") else "")
-        self.bench.take_settings(data.get("config") or {})
+        pane.accept("set when the running cell ends" if data.queued else "")
+        self.bench.take_settings(data.config)
 
     def refused(self, reason: str) -> None:
         """The kernel refused a setting after the fact."""

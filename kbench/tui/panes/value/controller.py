@@ -19,6 +19,8 @@ from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.table import Table
 from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.arrays import Image, Stats, Window
+from kbench.workbench.protocol.graphs import Graph
 
 
 class ValueController(PaneController):
@@ -114,7 +116,7 @@ class ValueController(PaneController):
         if pane is None or name != pane.shown:
             return
         try:
-            data = await self.bench.ask("graph", name=name, start=0)
+            data = await self.bench.ask(Graph(name=name, start=0))
         except AskFailed as error:
             pane.set_note(str(error))
             return
@@ -129,18 +131,18 @@ class ValueController(PaneController):
         pane = self.pane
         if pane is None or request.name != pane.shown:
             return
-        arguments: JsonObject = {
-            "name": request.name,
-            "rows": [request.row, request.rows],
-            "cols": [request.col, request.cols],
-        }
+        asked = Window(
+            name=request.name,
+            rows=[request.row, request.rows],
+            cols=[request.col, request.cols],
+            limits=self._limits(pane),
+        )
         if request.index:
-            arguments["index"] = list(request.index)
-            arguments["row_axis"], arguments["col_axis"] = request.row_axis, request.col_axis
-        arguments |= self._limits(pane)
+            axes = {"row_axis": request.row_axis, "col_axis": request.col_axis}
+            asked = asked.replaced(index=list(request.index), **axes)
         began = self.bench.clock()
         try:
-            data = await self.bench.ask("window", **arguments)
+            data = await self.bench.ask(asked)
         except AskFailed as error:
             pane.set_note(str(error))
             return
@@ -156,40 +158,42 @@ class ValueController(PaneController):
         pane = self.pane
         if pane is None or request.name != pane.shown:
             return
-        arguments: JsonObject = {"size": list(request.size), "colours": request.colours}
-        if request.index:
-            arguments["index"] = list(request.index)
+        asked = Image(
+            name=request.name,
+            size=list(request.size),
+            colours=request.colours,
+            index=list(request.index) or None,
+            limits=self._limits(pane),
+        )
         if request.col_axis is not None:
-            arguments |= {"row_axis": request.row_axis, "col_axis": request.col_axis}
+            asked = asked.replaced(row_axis=request.row_axis, col_axis=request.col_axis)
         try:
-            data = await self.bench.ask(
-                "image", name=request.name, **arguments, **self._limits(pane)
-            )
+            data = await self.bench.ask(asked)
         except AskFailed as error:
             pane.refuse_picture(str(error))
             return
         if request.name == pane.shown:
             pane.show_picture(pane_rows.ArrayPicture.of(data))
 
-    def fetch_pixel(self, window: JsonObject) -> None:
+    def fetch_pixel(self, window: Window | None) -> None:
         """Fetch what the cursor in a picture is on."""
-        if window:
+        if window is not None:
             self._pixel.submit(partial(self._fetch_pixel, window))
 
-    async def _fetch_pixel(self, window: JsonObject) -> None:
+    async def _fetch_pixel(self, window: Window) -> None:
         pane = self.pane
         with contextlib.suppress(AskFailed):  # the index alone is told
-            data = await self.bench.ask("window", **window)
-            if pane is not None and data["cells"]:
-                pane.show_pixel(window, " ".join(data["cells"][0]))
+            data = await self.bench.ask(window)
+            if pane is not None and data.cells:
+                pane.show_pixel(window, " ".join(data.cells[0]))
 
     @staticmethod
-    def _limits(pane: ValuePane) -> JsonObject:
-        """The range of the whole array, to which shades refer, as an argument of a request."""
+    def _limits(pane: ValuePane) -> list[float] | None:
+        """The range of the whole array, to which shades refer."""
         stats = pane.stats or (pane.row.stats if pane.row else None)
         if stats is None or stats.low is None or stats.high is None:
-            return {}
-        return {"limits": [float(stats.low), float(stats.high)]}
+            return None
+        return [float(stats.low), float(stats.high)]
 
     def exact(self, name: str) -> None:
         """Have the statistics of every element of a large array computed."""
@@ -201,7 +205,7 @@ class ValueController(PaneController):
         if table is None or row is None:
             return
         try:
-            data = await self.bench.ask("stats", timeout=60.0, name=name, exact=True)
+            data = await self.bench.ask(Stats(name=name, exact=True), timeout=60.0)
         except AskFailed as error:
             self.bench.notify(str(error), warning=True)
             return

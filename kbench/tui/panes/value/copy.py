@@ -8,7 +8,7 @@ from kbench.tui.panes.bench import Bench
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.arrays import Window
 
 MAX_CLIPBOARD_BYTES = 70_000
 """Bytes of a copy; terminals drop a longer OSC 52."""
@@ -32,8 +32,13 @@ async def cells(
     here = pane.target
     if here is None:
         return None
-    shown: JsonObject = {"name": pane.shown, "index": list(here.index), "exact": True}
-    shown |= {"row_axis": here.row_axis, "col_axis": here.col_axis}
+    shown = Window(
+        name=pane.shown,
+        index=list(here.index),
+        exact=True,
+        row_axis=here.row_axis,
+        col_axis=here.col_axis,
+    )
     single = rows[1] == 1  # then it is read in pages along the row, else down the rows
     along, across = (cols, rows) if single else (rows, cols)
     many = max(PAGE_ELEMENTS // max(across[1], 1), 1)
@@ -43,8 +48,8 @@ async def cells(
         while len(units) < along[1] and length <= MAX_CLIPBOARD_BYTES:
             page = [along[0] + len(units), min(many, along[1] - len(units))]
             spans = (list(rows), page) if single else (page, list(cols))
-            data = await bench.ask("window", rows=spans[0], cols=spans[1], **shown)
-            lines = [line for line in data["cells"] if single or len(line) == cols[1]]
+            data = await bench.ask(shown.replaced(rows=spans[0], cols=spans[1]))
+            lines = [line for line in data.cells if single or len(line) == cols[1]]
             found = lines[0] if single and lines else ["\t".join(line) for line in lines]
             if not found:
                 break

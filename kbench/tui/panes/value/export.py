@@ -11,7 +11,7 @@ from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.glyphs import human_bytes
 from kbench.tui.text.text import safe
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.arrays import Export, Exporting
 
 POLL_SECONDS = 0.2
 """Seconds between two looks at how far it is."""
@@ -30,51 +30,47 @@ class Exporter:
         if self.running:
             self._bench.notify("another file is being written; Esc cancels it")
             return
-        arguments: JsonObject = {"name": pane.shown, "path": path, "wait": False}
-        if not whole:
-            arguments |= part(pane)
-        self._begin(pane, arguments, replace=False)
+        asked = Export(name=pane.shown, path=path, wait=False)
+        self._begin(pane, asked if whole else part(asked, pane), replace=False)
 
     def stop(self) -> None:
         """Give the writing up, if there is any."""
         self._stopping = self.running
 
-    def _begin(self, pane: ValuePane, arguments: JsonObject, replace: bool) -> None:
-        self._bench.run(partial(self._run, pane, {**arguments, "replace": replace}))
+    def _begin(self, pane: ValuePane, asked: Export, replace: bool) -> None:
+        self._bench.run(partial(self._run, pane, asked.replaced(replace=replace)))
 
-    async def _run(self, pane: ValuePane, arguments: JsonObject) -> None:
+    async def _run(self, pane: ValuePane, asked: Export) -> None:
         self.running, self._stopping = True, False
         ask = self._bench.ask
         try:
-            data = await ask("export", 30.0, **arguments)
-            while "exists" not in data and not data["done"]:
-                words = f"writing {arguments['path']}: {human_bytes(data['written'])}  Esc stops"
-                pane.set_note(words)
+            data = await ask(asked, 30.0)
+            while data.job is not None and not data.done:
+                pane.set_note(f"writing {asked.path}: {human_bytes(data.written)}  Esc stops")
                 await asyncio.sleep(POLL_SECONDS)
-                data = await ask("exporting", 30.0, job=data["job"], stop=self._stopping)
+                data = await ask(Exporting(job=data.job, stop=self._stopping), 30.0)
         except AskFailed as error:
             self._bench.notify(safe(str(error)), warning=True)
         else:
-            if "exists" in data:
-                again = partial(self._begin, pane, arguments, replace=True)
-                self._bench.open(*may_replace(data["exists"], again))
+            if data.exists is not None:
+                again = partial(self._begin, pane, asked, replace=True)
+                self._bench.open(*may_replace(data.exists, again))
             else:
-                size = human_bytes(data["bytes"])
-                self._bench.notify(safe(f"written: {data['path']}, {size}"))
+                self._bench.notify(safe(f"written: {data.path}, {human_bytes(data.bytes)}"))
         finally:
             self.running = False
             pane.set_note("")
 
 
-def part(pane: ValuePane) -> JsonObject:
-    """What is on show, as arguments of an export."""
+def part(asked: Export, pane: ValuePane) -> Export:
+    """The export of what is on show."""
     here, picture = pane.target, pane.picture.picture
     if pane.as_picture and picture is not None:
         rows, cols, channel = picture.axes
         axes = [rows, cols, channel] if picture.colours else [rows, cols]
         limits = list(picture.limits)
-        return {"index": list(picture.index), "axes": axes, "limits": limits, "grey": True}
+        return asked.replaced(index=list(picture.index), axes=axes, limits=limits, grey=True)
     if here is None:
-        return {}
+        return asked
     axes = [axis for axis in (here.row_axis, here.col_axis) if axis is not None]
-    return {"index": list(here.index), "axes": axes}
+    return asked.replaced(index=list(here.index), axes=axes)

@@ -19,7 +19,7 @@ from kbench.tui.keys import keys
 from kbench.tui.panes.rows import ArrayPicture
 from kbench.tui.text.glyphs import ASCII
 from kbench.tui.text.lines import LineView
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.arrays import Window
 
 RAMP = " .:-=+*#%@"
 HALF = "▀"
@@ -92,17 +92,23 @@ class PictureView(LineView):
         self.picture, self.at, self.aim = None, (0, 0), ()
         self.refit()
 
-    def window(self, name: str) -> JsonObject:
+    def window(self, name: str) -> Window | None:
         """The window of an array that holds what the cursor is on; of colours, each channel."""
         picture = self.picture
         if picture is None:
-            return {}
+            return None
         (row, col), (row_axis, col_axis, channel) = self.at, picture.axes
         index, cols = list(picture.index), [col, 1]
         if picture.colours and channel is not None:
             index[col_axis], col_axis, cols = col, channel, [0, picture.shape[channel]]
-        shown = {"index": index, "row_axis": row_axis, "col_axis": col_axis}
-        return {"name": name, **shown, "rows": [row, 1], "cols": cols}
+        return Window(
+            name=name,
+            index=index,
+            row_axis=row_axis,
+            col_axis=col_axis,
+            rows=[row, 1],
+            cols=cols,
+        )
 
     @property
     def in_blocks(self) -> bool:

@@ -8,7 +8,7 @@ from kbench.tui.panes.bench import Bench
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.arrays import Find, FindReply
 
 PIECE_TIMEOUT_SECONDS = 30.0
 """Seconds for one piece; the kernel may have other questions to answer before."""
@@ -51,23 +51,24 @@ class ValueSearch:
         pane.set_note("")
         if data is None:
             return
-        if data["index"] is not None:
-            pane.go_to_index([int(number) for number in data["index"]])
+        if data.index is not None:
+            pane.go_to_index(data.index)
         else:
-            words = missing or f"nothing in {pane.shown} {data['words']}"
+            words = missing or f"nothing in {pane.shown} {data.words}"
             self._bench.notify(safe(words), 3)
 
     async def _search(
         self, pane: ValuePane, name: str, condition: str, number: int
-    ) -> JsonObject | None:
+    ) -> FindReply | None:
         """The last reply; None when search cancelled."""
-        ask = partial(self._bench.ask, "find", PIECE_TIMEOUT_SECONDS, name=name, what=condition)
-        data = await ask(after=list(pane.full_index()))
-        while data.get("rest") and number == self._number and pane.shown == name:
-            start, left = data["rest"]
-            done = 100 * (1 - left / max(int(data["size"]), 1))
-            pane.set_note(f"looking for what {data['words']}: {done:.0f} %  Esc stops")
-            data = await ask(start=start, left=left)
+        asked = Find(name=name, what=condition, after=list(pane.full_index()))
+        data = await self._bench.ask(asked, PIECE_TIMEOUT_SECONDS)
+        while data.rest and number == self._number and pane.shown == name:
+            start, left = data.rest
+            done = 100 * (1 - left / max(data.size, 1))
+            pane.set_note(f"looking for what {data.words}: {done:.0f} %  Esc stops")
+            asked = Find(name=name, what=condition, start=start, left=left)
+            data = await self._bench.ask(asked, PIECE_TIMEOUT_SECONDS)
         if number == self._number and pane.shown == name:
             return data
         self._bench.notify("search cancelled", 2)

@@ -20,6 +20,8 @@ from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.workbench.core_types import Row
+from kbench.workbench.protocol.arrays import Window
+from kbench.workbench.protocol.graphs import GraphReply
 
 MIN_HISTOGRAM_ROWS = 14
 """Rows of the pane from which on the histogram has a line of its own."""
@@ -149,7 +151,7 @@ class ValuePane(Vertical):
         if self.shown and self.row is not None:
             self._fetch(self.row)
 
-    def show_graph(self, reply: Row) -> None:
+    def show_graph(self, reply: GraphReply) -> None:
         """Draw what was fetched."""
         self.note = ""
         self.graph.show(reply)
@@ -168,7 +170,7 @@ class ValuePane(Vertical):
             self.picture.show(picture)
             self.on_picture_view_moved()
 
-    def show_pixel(self, window: Row, text: str) -> None:
+    def show_pixel(self, window: Window, text: str) -> None:
         """What stands in the array where the cursor is, if that is still there."""
         if window == self.picture.window(self.shown):
             self.picture.value = text

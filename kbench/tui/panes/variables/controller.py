@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 from kbench.tui.dialogs.dialogs import InputDialog
 from kbench.tui.messages import RowsRead
@@ -12,7 +13,10 @@ from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.outline import root_of
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.names import Parts, RowPage, Summary, VariableRow
+from kbench.workbench.protocol.question import Question
+
+Page = TypeVar("Page", bound=RowPage)
 
 SYMBOLS = ("placeholder", "tensor", "update")
 BATCH_NAMES = 1_000
@@ -100,14 +104,14 @@ class VariablesController(PaneController):
             self.bench.title("variables", "Variables: reading ...")
         if everything or names:
             try:
-                wanted = {"statistics": not many} if everything else {"names": names}
-                rows = await self._all_rows("summary", {**wanted, "timeout": ROWS_TIMEOUT_SECONDS})
+                asked = Summary(statistics=not many) if everything else Summary(names=names)
+                rows = await self._all_rows(asked, ROWS_TIMEOUT_SECONDS)
             except AskFailed as error:
                 self._dirty.update(names)
                 self._all, self._many = self._all or everything, self._many or many
                 self.bench.title("variables", f"Variables: {error}")
                 return
-            found = pane_rows.rows_of({"rows": rows})
+            found = pane_rows.rows_of(rows)
             present = {row.name for row in found}
             gone = (set(table.known) if everything else set(names)) - present
             table.update_rows(found, gone)
@@ -124,12 +128,12 @@ class VariablesController(PaneController):
                 return
             changed, self._dirty = sorted(self._dirty), set()
             wanted = [*changed, *names[start : start + BATCH_NAMES]]
-            batch = {"names": wanted, "timeout": ROWS_TIMEOUT_SECONDS}
             try:
-                rows = pane_rows.rows_of({"rows": await self._all_rows("summary", batch)})
+                found = await self._all_rows(Summary(names=wanted), ROWS_TIMEOUT_SECONDS)
             except AskFailed:
                 self._dirty.update(changed, names[start:])
                 return
+            rows = pane_rows.rows_of(found)
             present = {row.name for row in rows}
             gone = set(wanted) - present
             table.update_rows(rows, gone, flash=False)
@@ -143,24 +147,21 @@ class VariablesController(PaneController):
         shown = pane.shown if pane is not None and "/" in pane.shown else ""
         try:
             if asked:
-                table.take_parts(asked, await self._all_rows("parts", {"names": asked}))
+                table.take_parts(asked, await self._all_rows(Parts(names=asked)))
             if shown and root_of(shown) in names:
-                rows = pane_rows.rows_of(
-                    {"rows": await self._all_rows("summary", {"names": [shown]})}
-                )
+                rows = pane_rows.rows_of(await self._all_rows(Summary(names=[shown])))
                 table.outline.update(rows)
                 found = {row.name: row for row in rows}
                 self.bench.tell(RowsRead(found, {shown} - set(found)))
         except AskFailed as error:
             self.bench.title("variables", f"Variables: {error}")
 
-    async def _all_rows(self, verb: str, arguments: JsonObject) -> list[JsonObject]:
+    async def _all_rows(self, question: Question[Page], timeout: float = 5.0) -> list[VariableRow]:
         """The rows of a reply; the inspector gives them in pages."""
-        rows: list[JsonObject] = []
+        rows: list[VariableRow] = []
         start: int | None = 0
         while start is not None:
-            data = await self.bench.ask(verb, start=start, **arguments)
-            rows += data.get("rows") or []
-            following = data.get("next")
-            start = following if isinstance(following, int) and following > start else None
+            page = await self.bench.ask(question.replaced(start=start), timeout)
+            rows += page.rows
+            start = page.next if page.next is not None and page.next > start else None
         return rows

@@ -29,7 +29,7 @@ from kbench.tui.text.outline import Outline
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.names import VariableRow
 
 SORTS = ("name", "kind", "size", "change")
 BAR_CELLS = 8
@@ -193,7 +193,7 @@ class VariablesTable(Table):
         if changed and flash:
             self.flash(changed)
 
-    def take_parts(self, asked: list[str], data: list[JsonObject]) -> None:
+    def take_parts(self, asked: list[str], data: list[VariableRow]) -> None:
         """What the kernel says of the parts of unfolded rows."""
         changed = self.outline.take(asked, data)
         self._show()

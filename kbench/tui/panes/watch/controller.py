@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -13,6 +14,8 @@ from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.panes.watch.view import WatchTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.findings import Watch, WatchRow
+from kbench.workbench.protocol.record import MissingFieldError
 
 MAX_WATCHES = 50
 """Watches in the list: all are evaluated after each change, and stand on a screen or two."""
@@ -82,23 +85,21 @@ class WatchController(PaneController):
         if not self.expressions:
             return
         try:
-            data = await self.bench.ask("watch", expressions=self.expressions, force=forced)
+            data = await self.bench.ask(Watch(expressions=self.expressions, force=forced))
         except AskFailed as error:
             self._dirty = True
             self.bench.title("watch", f"Watch: {error}")
             return
-        self._dirty = self._dirty or bool(data.get("held"))
-        rows = [
-            row
-            for row in data.get("rows") or []
-            if row.get("state") != "new" and row.get("expression") not in forced
-        ]
-        table.show(self.expressions, [{**row, "changed": False} for row in rows])
+        self._dirty = self._dirty or data.held
+        rows = [row for row in data.rows if row.state != "new" and row.expression not in forced]
+        table.show(self.expressions, [row.replaced(changed=False) for row in rows])
 
     def on_push(self, data: JsonObject) -> None:
         """The kernel has evaluated some."""
         if (table := self._table) is not None:
-            table.show(self.expressions, data.get("rows") or [])
+            with contextlib.suppress(MissingFieldError):  # of another version: asking tells it
+                rows = [WatchRow.from_json(row) for row in data.get("rows") or []]
+                table.show(self.expressions, rows)
 
     def on_magic(self, data: JsonObject) -> None:
         """`%watch` was said in a cell: the pane follows."""
@@ -171,7 +172,7 @@ class WatchController(PaneController):
             words = "evaluated when the running cell ends"
             self.bench.notify(words, 2)
         elif (table := self._table) is not None:
-            note = {"expression": expression, "state": "new", "note": "evaluating ..."}
+            note = WatchRow(expression=expression, note="evaluating ...")
             table.show(self.expressions, [note])
         self.changed()
 

@@ -12,22 +12,21 @@ from kbench.tui.text.glyphs import human_seconds
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import one_line, safe
 from kbench.tui.themes import MUTED
-from kbench.workbench.core_types import JsonObject, Row
+from kbench.workbench.protocol.findings import WatchRow
 
 BAD = "bold $text-error"
 MAX_OLD_VALUE_CELLS = 24
 """Cells of the value before, at most, so that the new one is seen beside it."""
 
 
-def value_words(row: Row, stale: bool = False) -> Content:
+def value_words(row: WatchRow, stale: bool = False) -> Content:
     """`0.31 -> 0.29`, or what the kernel says in place of a value; never by colour alone."""
-    state, text = str(row.get("state") or "new"), safe(str(row.get("text") or ""))
-    note = safe(str(row.get("note") or ""))
+    state, text, note = row.state, safe(row.text), safe(row.note)
     if state == "new":
         return Content.styled(note or "not evaluated yet", MUTED)
     if state in ("error", "refused"):
         return Content.assemble((text if state == "error" else f"refused: {text}", BAD))
-    before = safe(str(row.get("before") or ""))
+    before = safe(row.before)
     if note and not text:
         return Content.styled(f"{note}: Enter evaluates it", MUTED)
     parts: list[str | tuple[str, str]] = []
@@ -61,38 +60,38 @@ class WatchTable(Table):
 
     def __init__(self) -> None:
         super().__init__("watch")
-        self._known: dict[str, JsonObject] = {}
+        self._known: dict[str, WatchRow] = {}
         self._stale = False
         self.empty_rows = [
             "No watches yet: press {watch_name} on a variable or a cell,",
             "or {watch_add} here for an expression such as K.mean(w).",
         ]
 
-    def show(self, expressions: Sequence[str], rows: Sequence[Row] = ()) -> None:
+    def show(self, expressions: Sequence[str], rows: Sequence[WatchRow] = ()) -> None:
         """Show these expressions; `rows` are news of some of them, the others stay as they are."""
-        news = {str(row["expression"]): dict(row) for row in rows if self._is_news(row)}
+        news = {row.expression: row for row in rows if self._is_news(row)}
         known = {**self._known, **news}
         self._known = {
-            expression: known.get(expression, {"expression": expression})
+            expression: known.get(expression) or WatchRow(expression=expression)
             for expression in expressions
         }
         self._fill()
         changed = {
             expression
             for expression, row in news.items()
-            if row.get("changed") and expression in self._known
+            if row.changed and expression in self._known
         }
         if changed:
             self.flash(changed)
 
-    def _is_news(self, row: Row) -> bool:
+    def _is_news(self, row: WatchRow) -> bool:
         """Whether a row is no older than what is shown: a reply and what is told later cross."""
-        known = self._known.get(str(row["expression"]), {})
-        return "count" not in row or row["count"] >= known.get("count", 0)
+        known = self._known.get(row.expression)
+        return row.count is None or known is None or row.count >= (known.count or 0)
 
     def forget(self) -> None:
         """The kernel is another one: nothing is known of the expressions."""
-        self._known = {expression: {"expression": expression} for expression in self._known}
+        self._known = {known: WatchRow(expression=known) for known in self._known}
         self._fill()
 
     def hold(self, stale: bool) -> None:
@@ -104,7 +103,7 @@ class WatchTable(Table):
     def _fill(self) -> None:
         rows = []
         for name, row in self._known.items():
-            stale = self._stale or not row.get("current", True)
+            stale = self._stale or not row.current
             rows.append((name, [Content(safe(name)), value_words(row, stale)]))
         self.fill(rows)
         count = f" ({len(rows)})" if rows else ""
@@ -124,7 +123,7 @@ class WatchTable(Table):
             self.action_add()
             return
         row = self._known[key]
-        slow = row.get("state") == "slow" or not row.get("current", True)
+        slow = row.state == "slow" or not row.current
         self.post_message(self.Wanted("evaluate" if slow else "edit", key))
 
     def action_edit(self) -> None:
@@ -139,14 +138,13 @@ class WatchTable(Table):
 
     def words(self, expression: str) -> list[Content]:
         """All that is known of an expression, line by line."""
-        row = self._known.get(expression, {})
+        row = self._known.get(expression) or WatchRow(expression=expression)
         lines = [Content.styled(safe(expression), "bold")]
-        for label in ("text", "before", "note"):
-            if row.get(label):
-                name = {"text": "value", "before": "before", "note": "note"}[label]
-                lines.append(Content(f"{name:<8}{safe(str(row[label]))}"))
-        if row.get("seconds"):
-            lines.append(Content(f"{'took':<8}{human_seconds(float(row['seconds']))}"))
+        for name, text in (("value", row.text), ("before", row.before), ("note", row.note)):
+            if text:
+                lines.append(Content(f"{name:<8}{safe(text)}"))
+        if row.seconds:
+            lines.append(Content(f"{'took':<8}{human_seconds(row.seconds)}"))
         return lines
 
     def action_evaluate(self) -> None:
@@ -162,5 +160,5 @@ class WatchTable(Table):
     def action_copy(self) -> None:
         """Copy the expression and its value."""
         if (key := self.current_key) is not None:
-            text = str(self._known[key].get("text") or "")
+            text = self._known[key].text
             self.post_message(CopyText(f"{key}  {text}".rstrip(), "the watch"))

@@ -1,4 +1,4 @@
-"""What a front end and the inspector say to each other: verbs, requests, replies; JSON, capped.
+"""The messages of a front end and the inspector: requests, replies, pushes; JSON, capped.
 
 A request is `{"id", "verb", ...arguments}`. Its reply is `{"v", "id", "verb", "ok", "data"}`; with
 ok False `{"error": {"kind", "reason"}}` stands for the data. What the inspector says unasked is
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.record import Record
 
 VERSION = 1
 TARGET = "kbench.inspect.v1"
@@ -25,89 +25,6 @@ MAX_PAGE_BYTES = MAX_MESSAGE_BYTES - 4 * 1024
 """Of rows in one reply that is continued by `next`; the rest is for what stands around them."""
 _MAX_REASON_CHARACTERS = 2_000
 """Of the words of an error: a page of the terminal."""
-
-# verb -> argument -> types it accepts; every argument may be left out unless in _NEEDED.
-VERBS: dict[str, dict[str, tuple[type, ...]]] = {
-    "hello": {"push": (bool,), "record": (bool,)},
-    "push": {"on": (bool,)},
-    "changes": {"since": (int,)},
-    "summary": {"names": (list,), "statistics": (bool,), "pattern": (str,), "start": (int,)},
-    "window": {
-        "name": (str,),
-        "index": (list,),
-        "rows": (list,),
-        "cols": (list,),
-        "row_axis": (int, type(None)),
-        "col_axis": (int, type(None)),
-        "limits": (list,),
-        "exact": (bool,),
-    },
-    "stats": {"name": (str,), "exact": (bool,)},
-    "image": {
-        "name": (str,),
-        "size": (list,),
-        "index": (list,),
-        "row_axis": (int, type(None)),
-        "col_axis": (int, type(None)),
-        "colours": (bool,),
-        "limits": (list,),
-    },
-    "find": {
-        "name": (str,),
-        "what": (str,),
-        "after": (list,),
-        "start": (int,),
-        "left": (int,),
-    },
-    "graph": {"name": (str,), "limit": (int,), "start": (int,)},
-    "parts": {"names": (list,), "statistics": (bool,), "start": (int,)},
-    "export": {
-        "name": (str,),
-        "path": (str,),
-        "index": (list,),
-        "axes": (list,),
-        "limits": (list,),
-        "grey": (bool,),
-        "replace": (bool,),
-        "wait": (bool,),
-    },
-    "exporting": {"job": (int,), "stop": (bool,)},
-    "config": {"set": (dict,)},
-    "plan": {
-        "function": (str,),
-        "record": (bool,),
-        "run": (int,),
-        "step": (int,),
-        "measure": (bool,),
-    },
-    "jobs": {"job": (int,), "most": (int,)},
-    "help": {"code": (str,), "position": (int,)},
-    "cancel": {},
-    "trace": {"on": (bool,)},
-    "watch": {"expressions": (list,), "force": (list,)},
-    "versus": {"width": (int,)},
-    "nan": {
-        "name": (str,),
-        "code": (str,),
-        "function": (str,),
-        "quiet": (bool,),
-        "stop": (bool,),
-    },
-    "gradient": {"loss": (str,), "force": (bool,), "stop": (bool,)},
-}
-_NEEDED = {
-    "window": ("name",),
-    "stats": ("name",),
-    "image": ("name", "size"),
-    "find": ("name",),
-    "graph": ("name",),
-    "parts": ("names",),
-    "export": ("name", "path"),
-    "exporting": ("job",),
-    "help": ("code", "position"),
-    "watch": ("expressions",),
-}
-
 
 _JSON_SCALARS = frozenset((int, str, bool, type(None)))
 
@@ -121,45 +38,9 @@ class ProtocolError(Exception):
         self.reason = reason
 
 
-@dataclass(frozen=True)
-class Request:
-    """A request that has been checked against `VERBS`."""
-
-    ident: int | str | None
-    verb: str
-    arguments: JsonObject
-
-
-def parse(raw: object) -> Request:
-    """Check a request; ProtocolError names what is wrong with it."""
-    if not isinstance(raw, dict):
-        raise ProtocolError("request", "a request is a JSON object")
-    verb = raw.get("verb")
-    if not isinstance(verb, str) or verb not in VERBS:
-        raise ProtocolError("verb", f"unknown verb {str(verb)[:40]!r}")
-    known = VERBS[verb]
-    arguments = {key: value for key, value in raw.items() if key not in ("id", "verb", "v")}
-    for key, value in arguments.items():
-        if key not in known:
-            raise ProtocolError("argument", f"{verb} has no argument {str(key)[:40]!r}")
-        if not _fits(value, known[key]):
-            names = " or ".join(kind.__name__ for kind in known[key])
-            raise ProtocolError("argument", f"{verb}: {key} must be {names}")
-    for key in _NEEDED.get(verb, ()):
-        if key not in arguments:
-            raise ProtocolError("argument", f"{verb} needs {key}")
-    return Request(raw.get("id"), verb, arguments)
-
-
-def _fits(value: object, kinds: tuple[type, ...]) -> bool:
-    if isinstance(value, bool):
-        return bool in kinds
-    return isinstance(value, kinds)
-
-
-def reply(request: Request, data: JsonObject) -> JsonObject:
+def reply(ident: int | str | None, verb: str, data: Record) -> JsonObject:
     """The answer to a request, within the limit."""
-    head = {"v": VERSION, "id": request.ident, "verb": request.verb, "ok": True}
+    head = {"v": VERSION, "id": ident, "verb": verb, "ok": True}
     return capped({**head, "data": data})
 
 
@@ -196,9 +77,16 @@ def push(kind: str, data: JsonObject) -> JsonObject:
     return capped({"v": VERSION, "push": kind, "data": data})
 
 
-def size(message: JsonObject) -> int:
-    """Bytes of a message as it crosses the wire."""
-    return len(json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass"))
+def size(message: JsonObject | Record) -> int:
+    """Bytes of a message, or of a part of one, as it crosses the wire."""
+    text = json.dumps(message, ensure_ascii=False, default=_fields)
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _fields(value: object) -> JsonObject:
+    if isinstance(value, Record):
+        return value.given()
+    raise TypeError(f"{type(value).__name__} is no JSON value")
 
 
 def capped(message: JsonObject) -> JsonObject:
@@ -240,10 +128,15 @@ def plain(value: object) -> Any:
         return int(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
+    whole = _JSON_SCALARS  # whose values are as they shall be: most, so that no call is worth while
+    if isinstance(value, Record):
+        value = vars(value)
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {
+            str(key): item if type(item) in whole else plain(item) for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
+        return [item if type(item) in whole else plain(item) for item in value]
     if hasattr(value, "item"):
         return plain(value.item())
     raise ProtocolError("json", f"{type(value).__name__} is not a JSON value")

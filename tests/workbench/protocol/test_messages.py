@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kbench.workbench.inspector import protocol
-from kbench.workbench.inspector.protocol import ProtocolError
+from kbench.workbench.protocol import messages, verbs
+from kbench.workbench.protocol.arrays import Window
+from kbench.workbench.protocol.messages import ProtocolError
+from kbench.workbench.protocol.names import SummaryReply, VariableRow
+from kbench.workbench.protocol.runs import PlanReply
 
 BAD = [
     (None, "request"),
@@ -35,43 +38,41 @@ BAD = [
 @pytest.mark.parametrize(("raw", "kind"), BAD, ids=[json.dumps(raw) for raw, _ in BAD])
 def test_bad_requests_are_refused(raw: object, kind: str) -> None:
     with pytest.raises(ProtocolError) as caught:
-        protocol.parse(raw)
+        verbs.parse(raw)
     assert caught.value.kind == kind
-    reply = protocol.refusal(raw, caught.value)
+    reply = messages.refusal(raw, caught.value)
     assert reply["ok"] is False and reply["error"]["reason"] == caught.value.reason
 
 
 def test_good_requests_keep_their_arguments() -> None:
-    request = protocol.parse({"id": 7, "verb": "window", "name": "x", "row_axis": None})
-    assert (request.ident, request.verb) == (7, "window")
-    assert request.arguments == {"name": "x", "row_axis": None}
+    request = verbs.parse({"id": 7, "verb": "window", "name": "x", "row_axis": None})
+    assert (request.ident, request.question) == (7, Window(name="x", row_axis=None))
+    assert request.question.arguments() == {"name": "x", "row_axis": None}
 
 
 def test_plain_values_only() -> None:
     given_value = {"a": np.float32(1.5), 2: (np.int64(3), math.nan, -math.inf), "b": True}
-    assert protocol.plain(given_value) == {"a": 1.5, "2": [3, "nan", "-inf"], "b": True}
+    assert messages.plain(given_value) == {"a": 1.5, "2": [3, "nan", "-inf"], "b": True}
     with pytest.raises(ProtocolError):
-        protocol.plain({"x": object()})
+        messages.plain({"x": object()})
 
 
 def test_a_long_reply_says_what_it_left_out() -> None:
-    request = protocol.parse({"id": 1, "verb": "summary"})
-    rows = [{"name": f"variable_{i}", "text": "x" * 100} for i in range(2000)]
-    reply = protocol.reply(request, {"rows": rows, "epoch": 3})
-    assert protocol.size(reply) <= protocol.MAX_MESSAGE_BYTES
+    rows = [VariableRow(name=f"variable_{i}", kind="scalar", text="x" * 100) for i in range(2000)]
+    reply = messages.reply(1, "summary", SummaryReply(rows=rows, total=2000, epoch=3, next=None))
+    assert messages.size(reply) <= messages.MAX_MESSAGE_BYTES
     kept = len(reply["data"]["rows"])
     assert reply["data"]["truncated"] == {"rows": {"of": 2000, "kept": kept}} and kept > 200
 
 
 def test_what_cannot_be_shortened_is_an_error() -> None:
-    request = protocol.parse({"id": 1, "verb": "summary"})
     with pytest.raises(ProtocolError, match="exceeds"):
-        protocol.reply(request, {"text": "x" * protocol.MAX_MESSAGE_BYTES})
+        messages.reply(1, "plan", PlanReply(source="x" * messages.MAX_MESSAGE_BYTES))
 
 
 def test_the_limit_counts_bytes_not_characters() -> None:
-    message = protocol.push("changed", {"names": ["\u6f22" * 70] * 500})
-    assert protocol.size(message) <= protocol.MAX_MESSAGE_BYTES
+    message = messages.push("changed", {"names": ["\u6f22" * 70] * 500})
+    assert messages.size(message) <= messages.MAX_MESSAGE_BYTES
     assert message["data"]["truncated"]["names"]["of"] == 500
 
 
@@ -83,12 +84,12 @@ def test_the_limit_counts_bytes_not_characters() -> None:
     )
 )
 def test_any_value_becomes_strict_json(value: object) -> None:
-    json.dumps(protocol.plain(value), allow_nan=False)
+    json.dumps(messages.plain(value), allow_nan=False)
 
 
 @given(st.dictionaries(st.text(max_size=8), st.none() | st.integers() | st.text(max_size=8)))
 def test_parse_never_fails_otherwise(raw: dict) -> None:
     try:
-        protocol.parse(raw)
+        verbs.parse(raw)
     except ProtocolError as error:
-        protocol.refusal(raw, error)
+        messages.refusal(raw, error)

@@ -1,0 +1,91 @@
+"""Questions about what is found out beside the program: watches, gradients, NaN, comparisons."""
+
+from __future__ import annotations
+
+from kbench.workbench.protocol.question import Answer, Question
+from kbench.workbench.protocol.record import Record
+
+
+class WatchRow(Record):
+    """A watched expression: its value as text, and the one that it had until it changed last.
+
+    `state` is "new", "value", "spec", "error", "refused" or "slow"; `current`: nothing has changed
+    since it was evaluated; `count` tells old news from new.
+    """
+
+    expression: str
+    state: str = "new"
+    text: str = ""
+    before: str = ""
+    note: str = ""
+    seconds: float = 0.0
+    changed: bool = False
+    count: int | None = None
+    current: bool = True
+
+
+class WatchReply(Answer):
+    """`held`: they are evaluated when the running cell ends."""
+
+    rows: list[WatchRow]
+    held: bool
+
+
+class Watch(Question[WatchReply], verb="watch"):
+    """What is known of some expressions; those that are old are evaluated and pushed later.
+
+    `force` names those to evaluate in any case, and with more time.
+    """
+
+    expressions: list[str]
+    force: list[str] | None = None
+
+
+class GradientReply(Answer):
+    """`state` is none, computing, held (a cell runs), slow (only with `force`) or stopped."""
+
+    losses: list[str]
+    loss: str
+    state: str
+    number: int | None = None
+
+
+class Gradient(Question[GradientReply], verb="gradient"):
+    """Have the gradients of a loss computed, the newest by default; they are pushed later."""
+
+    loss: str = ""
+    force: bool = False
+    stop: bool = False
+
+
+class NanReply(Answer):
+    """`state`: tracing, held (a cell runs), none (nothing can be traced), stopped."""
+
+    state: str
+    name: str
+    job: int | None = None
+
+
+class Nan(Question[NanReply], verb="nan"):
+    """Have the origin of a NaN or infinity looked for; what is found is pushed later.
+
+    `name` is a name of the view, or an expression that only reads; `code` a cell, whose last value
+    is meant, or else the last run of all; `function` the last recorded run of that name. `quiet`
+    allows a short time only.
+    """
+
+    name: str = ""
+    code: str = ""
+    function: str = ""
+    quiet: bool = False
+    stop: bool = False
+
+
+class VersusReply(Answer):
+    lines: list[str]
+
+
+class Versus(Question[VersusReply], verb="versus"):
+    """The lines of the comparison that a cell has made last."""
+
+    width: int = 80
