@@ -10,7 +10,7 @@ seen, so an answer written in by hand does not pass.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -132,10 +132,19 @@ class Expectation:
         self._need(actual == wanted, f"is {actual}; it should be {wanted}")
         return self
 
-    def equals(self, wanted: object) -> Expectation:
-        """A number, a text or a tuple of these, such as a guess or a shape, however written."""
+    def equals(
+        self,
+        wanted: object,
+        parts: Sequence[str] = (),
+        advice: str = lesson_values.ADVICE,
+        tolerance: float = lesson_values.TOLERANCE,
+    ) -> Expectation:
+        """A number, a text or a tuple of these, such as a guess or a shape, however written.
+
+        Of a tuple the message says which of its `parts` are wrong; `advice` ends it.
+        """
         self._enter("values")
-        complaint = lesson_values.complaint(self._value, wanted)
+        complaint = lesson_values.complaint(self._value, wanted, parts, advice, tolerance)
         self._need(not complaint, complaint)
         return self
 

@@ -141,6 +141,15 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('pair').equals((3, 5))", "`pair` is not what comes out"),
         ("expect('kinds').equals(('a', 'b'))", "is a class at index 1; it should be text"),
         ("expect('open').equals((3, 4))", "`open` is not what comes out"),
+        ("expect('pair').equals((3, 5))", "comes out: entry 0 is right, entry 1 is wrong; look"),
+        ("expect('pair').equals((5, 5))", "comes out: entry 0 and entry 1 are wrong; look again"),
+        (
+            "expect('pair').equals((3, 5), parts=('the size', 'the step'), advice='try it')",
+            "`pair` is not what comes out: the size is right, the step is wrong; try it.",
+        ),
+        ("expect('pair').equals((3, 4.1), tolerance=0.01)", "entry 1 is wrong"),
+        ("expect('nested').equals(((3, 4), 6))", "comes out: entry 0 is right, entry 1 is wrong"),
+        ("expect('nested').equals(((3, 5), 5))", "is not what comes out at index 0"),
         ("expect('open').equals((3, 4, 5))", "`open` has 2 entries; it should have 3"),
     ],
 )
@@ -150,6 +159,7 @@ def test_first_unmet_demand(check: str, message: str) -> None:
     v, y = K.ones_like(w), K.dot(x, w)
     names = {"x": x, "w": w, "v": K.variable(K.eval(v)), "y": y, "n": 3, "g": lambda: None}
     names |= {"yes": True}
+    names["nested"] = ((3, 4), 5)
     names |= {"none": None, "pair": [3, 4], "kinds": ("a", str), "open": (None, 4)}
     names["b"] = K.variable([True, False], dtype="bool")
     assert message in outcome(check, f=K.function([x], [y]), **names)
