@@ -89,7 +89,9 @@ MORE: dict[tuple[int, str], tuple[list[str], list[str]]] = {
          "means = K.conv2d(photos, box, strides=(2, 2))"],
         ["(2, 2, 3, 1) | 1", "(2, 2, 3, 1) | 0.5", "(2, 2, 1, 1) | 0.25", "(2, 2, 3, 3) | 0.25",
          "\nmeans = K.pool2d(photos, (2, 2), strides=(2, 2), pool_mode='avg')",
-         "\nmeans = K.pool2d(photos, (2, 2), strides=(2, 2))"],
+         "\nmeans = K.pool2d(photos, (2, 2), strides=(2, 2))",
+         "\nmeans = K.pool2d(photos, (2, 2), strides=(2, 2), pool_mode='avg')\n"
+         "means = means + 0 * K.depthwise_conv2d(photos, np.ones((2, 2, 3, 1)), strides=(2, 2))"],
     ),
     (10, "guess-field"): (
         ["5 | 8", "\nsides = [5, 8]", "5.0 | np.int64(8)"],

@@ -20,7 +20,9 @@ BAND = 62
 """Pixels of one histogram."""
 PIXEL = 12
 """Pixels of an entry of a picture."""
-_CHARACTER = 6.2
+MAX_IMAGES_WIDTH = 660
+"""Pixels of a row of pictures, so that it fits the column of a notebook."""
+_CHARACTER = 6.6
 """Pixels of a character at font size 11, on average."""
 _LEGEND_LINE, _LEGEND_ROW = 22, 16
 """Pixels of a dash in the legend, and of a row of it."""
@@ -84,46 +86,42 @@ def histograms(chart: Histograms) -> str:
 
 
 def images(chart: Images) -> str:
-    """Shades beside each other; a run of equal entries is one rectangle."""
-    left, top, parts = 12.0, 26, []
-    high = max(len(picture) for picture in chart.pictures.values()) * PIXEL
+    """Shades beside each other; all places of a shade are one path."""
+    left, top, wide, tall = 12.0, 26, 0.0, 0
+    parts: list[Html] = []
     for name, picture in chart.pictures.items():
-        wide = picture.shape[1] * PIXEL
-        drawn = [
-            run
-            for row, shades in enumerate(picture)
-            for run in _runs(chart, left, top, row, shades)
-        ]
+        rows, columns = picture.shape
+        room = max(columns * PIXEL, len(name) * _CHARACTER) + 18
+        if left > 12 and left + room > MAX_IMAGES_WIDTH:
+            left, top, tall = 12.0, top + tall, 0
         frame = {"fill": "none", "stroke": _INK, "stroke_width": "1"}
-        size = {"width": f"{wide}", "height": f"{len(picture) * PIXEL}"}
-        frame |= {"x": f"{left:.0f}", "y": f"{top}", **size}
-        parts += [*drawn, element("rect", **frame)]
-        room = max(wide, len(name) * _CHARACTER)
-        parts.append(_text(left, top + len(picture) * PIXEL + 15, name, "start"))
-        left += room + 18
+        size = {"width": f"{columns * PIXEL}", "height": f"{rows * PIXEL}"}
+        placed = f"translate({left:.0f} {top}) scale({PIXEL})"
+        parts.append(element("g", join(_shades(picture / chart.limit)), transform=placed))
+        parts.append(element("rect", x=f"{left:.0f}", y=f"{top}", **size, **frame))
+        parts.append(_text(left, top + rows * PIXEL + 15, name, "start"))
+        left += room
+        wide, tall = max(wide, left), max(tall, rows * PIXEL + 26)
     ends = f"white is 0, blue {_number(chart.limit)}, orange {_number(-chart.limit)}"
-    parts.append(_text(12, top + high + 33, ends, "start"))
-    wide = max(left, len(ends) * _CHARACTER + 24, len(chart.title) * _CHARACTER + 24)
-    return _svg(
-        chart.title, f"{chart.title}: {', '.join(chart.pictures)}", wide, top + high + 42, parts
-    )
+    parts.append(_text(12, top + tall + 7, ends, "start"))
+    wide = max(wide, len(ends) * _CHARACTER + 24, len(chart.title) * _CHARACTER * 1.3 + 24)
+    words = f"{chart.title}: {', '.join(chart.pictures)}"
+    return _svg(chart.title, words, wide, top + tall + 16, parts)
 
 
-def _runs(chart: Images, left: float, top: int, row: int, values: Floats) -> list[Html]:
-    """The rectangles of one row."""
-    shades = [_shade(float(value) / chart.limit) for value in values]
-    starts = [at for at in range(len(shades)) if at == 0 or shades[at] != shades[at - 1]]
+def _shades(picture: Floats) -> list[Html]:
+    """A path for each shade but white, in units of an entry; a run of equal ones is one piece."""
+    found: dict[str, list[str]] = {}
+    for row, values in enumerate(picture):
+        shades = [_shade(float(value)) for value in values]
+        starts = [at for at in range(len(shades)) if at == 0 or shades[at] != shades[at - 1]]
+        for start, stop in pairwise([*starts, len(shades)]):
+            wide = stop - start
+            found.setdefault(shades[start], []).append(f"M{start} {row}h{wide}v1h-{wide}z")
     return [
-        element(
-            "rect",
-            x=f"{left + start * PIXEL:.0f}",
-            y=f"{top + row * PIXEL}",
-            width=f"{(stop - start) * PIXEL}",
-            height=f"{PIXEL}",
-            fill=shades[start],
-        )
-        for start, stop in pairwise([*starts, len(shades)])
-        if shades[start] != _GROUND
+        element("path", d=Html("".join(pieces)), fill=shade)
+        for shade, pieces in sorted(found.items())
+        if shade != _GROUND
     ]
 
 

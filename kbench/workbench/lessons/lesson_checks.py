@@ -182,6 +182,21 @@ class Expectation:
         """The names of the operations that compute the tensor, each with its `attrs`."""
         return lesson_values.operations(self._tensor())
 
+    def made_of(self, *wanted: str, without: Sequence[str] = ()) -> Expectation:
+        """The graph of the tensor has one of the operations `wanted`, and none of `without`.
+
+        For exercises that are about the way and not the values; the message lists the graph.
+        """
+        self._enter("values")
+        found = list(dict.fromkeys(self.ops))
+        graph = f"has the right values, but its graph is {', '.join(found) or 'empty'}"
+        refused = [name for name in without if name in found]
+        self._need(
+            bool({*wanted} & {*found}), f"{graph}; there should be {' or '.join(wanted)} in it"
+        )
+        self._need(not refused, f"{graph}; there should be no {' and no '.join(refused)} in it")
+        return self
+
     def uses(self, *names: str) -> Expectation:
         """The tensor is computed from these tensors of the learner's."""
         self._enter("values")

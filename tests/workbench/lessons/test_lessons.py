@@ -130,6 +130,14 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('g').kind('function')", "kind: `g` is a Python function; it should be a function"),
         ("expect('y').gradient('w', lambda x, w: x @ w * 2)", "gradient: `y` is "),
         ("expect('y').gradient('v', lambda x, v: x @ v)", "does not depend on `v`"),
+        (
+            "expect('y').made_of('convolve', 'depthwise')",
+            "but its graph is dot; there should be convolve or depthwise in it.",
+        ),
+        (
+            "expect('y').made_of('dot', without=['dot', 'pool_max'])",
+            "but its graph is dot; there should be no dot in it.",
+        ),
         ("require(False, 'no')", "values: no"),
         ("expect('y').close(lambda x, w: x / 0 @ [w])", "values: Running it raised"),
         ("expect('v').shape(2)", "`v` has 2 axes, (2, 2); it should have 1"),
@@ -186,6 +194,7 @@ def test_met_demands() -> None:
         "expect('step').changes('total', lambda x, total: total + x.sum())",
         "expect('w').holds([[1., 2.], [3., 4.]])",
         "expect('y').close(lambda x, w: x @ w).gradient('w', lambda x, w: x @ w)",
+        "expect('y').made_of('dot', without=['add'])",
         "expect('cube').gradient('x', lambda x: x**3)",
     ):
         assert outcome(check, **names) == "", check
@@ -241,14 +250,14 @@ def test_coach_walks_through_a_lesson() -> None:
     coach.check()
     assert coach.solution() == lesson.exercises["set-value"].solution
     names["guess"] = (None,)
-    assert coach.check("guess-shape").message.endswith("5 left in this lesson.")
+    assert coach.check("guess-shape").message.endswith("7 left in this lesson.")
     assert coach.skip() == lesson.exercises["set-value"].solution
     assert coach.current == "feed"
-    for name in ("feed", "affine", "kinds"):
+    for name in ("feed", "affine", "kinds", "counter", "train"):
         coach.skip(name)
     last = Verdict(True, "", "")
-    assert coach.take("counter", last).message.endswith("That was the last one of this lesson.")
-    assert coach.take("counter", last).message.endswith("All of this lesson is done.")
+    assert coach.take("guess-rate", last).message.endswith("That was the last one of this lesson.")
+    assert coach.take("guess-rate", last).message.endswith("All of this lesson is done.")
     assert "[x] guess-shape" in Coach(lesson_files.load(2), {}).overview()
     with pytest.raises(LessonError, match="no exercise 'nope'; it has: set-value"):
         coach.check("nope")
