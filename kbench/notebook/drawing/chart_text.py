@@ -79,13 +79,14 @@ def images(chart: Images) -> str:
 
 
 def _columns(chart: Lines, x: Floats, y: Floats) -> Floats:
-    """The height of a curve in each column, 0 to 1; NaN where there is none."""
+    """The height of a curve in each column, 0 to 1, its largest there; NaN where there is none."""
     places = chart.across.places(x)
     heights = chart.up.places(y)
     found = np.full(COLUMNS, np.nan)
     for at, height in zip(places, heights, strict=True):
         if np.isfinite(at) and np.isfinite(height):
-            found[min(int(at * COLUMNS), COLUMNS - 1)] = height
+            column = min(int(at * COLUMNS), COLUMNS - 1)
+            found[column] = np.fmax(found[column], height)
     known = np.flatnonzero(np.isfinite(found))
     if known.size:
         inner = np.arange(known[0], known[-1] + 1)
