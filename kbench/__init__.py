@@ -56,7 +56,11 @@ _WIDGETS = (
 
 
 def __getattr__(name: str) -> object:
-    """Widgets, `plots`, `compare`, `dask` and `progress`, loaded when they are first asked for."""
+    """Widgets, `charts`, `plots`, `compare`, `dask`, `progress`, loaded when first asked for."""
+    if name == "charts":
+        from kbench.notebook.drawing import charts
+
+        return charts
     if name == "compare":
         from kbench.api.comparison import compare
 

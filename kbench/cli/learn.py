@@ -207,7 +207,7 @@ class Walk:
         return self._go(1)
 
     def _reset(self) -> bool:
-        self.coach.progress.reset(self.lesson)
+        print(self.coach.reset().replace("%again", ":again"))
         self.index = 0
         self._show()
         return True

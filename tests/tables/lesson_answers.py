@@ -91,6 +91,17 @@ ANSWERS: dict[tuple[int, str], Answers] = {
          "feed = K.function([x], [K.sum(x)], [(total, total + K.sum(x))])"],
         ["1", "6", "K.mean(x)", "total", "K.sum(w)", "4.0", "-seen"],
     ),
+    (2, "train"): (
+        ["0.1 * slope", "slope * 0.1", "slope / 10", "K.gradients(loss, [weights])[0] * 0.1",
+         "K.constant(0.1) * slope"],
+        ["slope", "-0.1 * slope", "0.1", "0.01 * slope", "0.1 * loss", "0.1 * weights",
+         "\nslope = 0\ntrain = K.function([x, t], [loss])\nlosses = [10.0] * 50",
+         "\ntrain = K.function([x, t], [loss], updates=[(weights, K.constant([[2.0], [-3.0]]))])"],
+    ),
+    (2, "guess-rate"): (
+        ["1.1", "np.float32(1.1)", "K.constant(1.1)", "11 / 10"],
+        ["0.1", "0.01", "1", "'1.1'", "None", "(1.1,)"],
+    ),
     (3, "guess-pairs"): (
         ["None | 12 | 4 | 12", "\nstatic, dynamic = [None, 12], [4, 12]",
          "\nstatic = K.int_shape(pairs)\ndynamic = np.array([4, 12])"],

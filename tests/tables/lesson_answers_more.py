@@ -89,7 +89,9 @@ MORE: dict[tuple[int, str], tuple[list[str], list[str]]] = {
          "means = K.conv2d(photos, box, strides=(2, 2))"],
         ["(2, 2, 3, 1) | 1", "(2, 2, 3, 1) | 0.5", "(2, 2, 1, 1) | 0.25", "(2, 2, 3, 3) | 0.25",
          "\nmeans = K.pool2d(photos, (2, 2), strides=(2, 2), pool_mode='avg')",
-         "\nmeans = K.pool2d(photos, (2, 2), strides=(2, 2))"],
+         "\nmeans = K.pool2d(photos, (2, 2), strides=(2, 2))",
+         "\nmeans = K.pool2d(photos, (2, 2), strides=(2, 2), pool_mode='avg')\n"
+         "means = means + 0 * K.depthwise_conv2d(photos, np.ones((2, 2, 3, 1)), strides=(2, 2))"],
     ),
     (10, "guess-field"): (
         ["5 | 8", "\nsides = [5, 8]", "5.0 | np.int64(8)"],
@@ -199,52 +201,92 @@ MORE: dict[tuple[int, str], tuple[list[str], list[str]]] = {
         ["1.0", "1", "np.float32(1)", "np.array(1.0)", "0.998"],
         ["0.5", "2.0", "2", "'1.0'", "None", "True", "[1.0]"],
     ),
-    (14, "left"): (
+    (14, "moves"): (
+        ["K.update_sub(weight, 0.5 * slope)", "(weight, weight - 0.5 * slope)",
+         "K.update(weight, weight - slope / 2)", "K.update_add(weight, -0.5 * slope)"],
+        ["K.update_sub(weight, slope)", "K.update_add(weight, 0.5 * slope)",
+         "(weight, 0.5 * slope)", "K.update_sub(kernel, 0.5 * slopes[0])", "(weight, weight)",
+         "\nmoves = K.function([x, t], [loss])",
+         "\nmoves = K.function([x, t], [loss], updates=[K.update_sub(readout, 0.5 * slopes[2])])"],
+    ),
+    (14, "finite"): (
+        ["p + K.epsilon() | 1 - p + K.epsilon()", "K.epsilon() + p | 1 + K.epsilon() - p",
+         "K.maximum(p, K.epsilon()) | K.maximum(1 - p, K.epsilon())",
+         "\nfinite = K.mean(K.binary_crossentropy(t, p))"],
+        ["p | 1 - p", "p + K.epsilon() | 1 - p", "p | 1 - p + K.epsilon()",
+         "p + 0.1 | 1 - p + 0.1", "p + K.epsilon() | p + K.epsilon()",
+         "\nfinite = K.constant(0.69)"],
+    ),
+    (14, "dead"): (
+        ["0 | 0", "0 | 0.0", "-2 | K.constant(0.0)",
+         "\nhidden = K.relu(K.dot(x, kernel) + bias)\n"
+         "dead = K.sum(K.cast(K.all(K.equal(hidden, 0), axis=0), 'float32'))"],
+        ["1 | 0", "-1 | 0", "0 | 1", "None | 0", "\ndead = 16", "\ndead = K.constant(16.0)",
+         "\nhidden = K.relu(K.dot(x, kernel) + bias)\n"
+         "dead = K.sum(K.cast(K.equal(hidden, 0), 'float32'))"],
+    ),
+    (14, "guess-dead"): (
+        ["0", "0.0", "np.int64(0)", "K.constant(0)"],
+        ["16", "8", "1", "'0'", "None", "(0,)"],
+    ),
+    (14, "axis"): (
+        ["0 | 0", "[0] | [0]", "-2 | -2", "(0,) | 0"],
+        ["1 | 0", "0 | 1", "1 | 1", "-1 | -1", "None | None", "\nscaled = odd",
+         "\nscaled = K.constant(np.zeros((200, 2)))"],
+    ),
+    (14, "clip"): (
+        ["5.0 / norm", "5 / norm", "K.constant(5.0) / norm", "5 / K.sqrt(K.sum(g * g))",
+         "\ng = K.placeholder(shape=(4, 3))\nnorm = K.sqrt(K.sum(K.square(g)))\n"
+         "clipped = K.switch(norm > 5, g * 5 / norm, g)"],
+        ["norm / 5", "5.0", "1 / norm", "5.0 / K.sum(g)", "\nclipped = K.clip(g, -5.0, 5.0)",
+         "\nclipped = g * 5 / norm", "\nclipped = K.placeholder((4, 3))"],
+    ),
+    (15, "left"): (
         ["3", "3.0", "np.int64(3)"],
         ["6", "2", "4", "1", "'3'", "None", "[3]"],
     ),
-    (14, "mend"): (
+    (15, "mend"): (
         ["K.reverse(K.exp(-K.square(x)), axes=1)", "K.exp(-K.square(K.reverse(x, 1)))",
          "K.exp(-K.reverse(x, 1) ** 2)"],
         ["mirrored", "K.exp(-K.square(x))", "K.exp(-K.reverse(K.square(x), 1))",
          "K.reverse(K.exp(-K.square(x)), axes=0)"],
     ),
-    (14, "lean"): (
+    (15, "lean"): (
         ["K.cast(scale, 'float32')", "K.cast(scale, K.floatx())", "K.cast(scale, x.dtype)"],
         ["scale", "0.5", "K.constant(K.get_value(scale), dtype='float32')",
          "\nlean = K.cast(K.tanh(x * scale), 'float32')",
          "\nlean = K.tanh(K.cast(x * scale, 'float32'))"],
     ),
-    (14, "joined"): (
+    (15, "joined"): (
         ["[loss, slope]", "[loss, K.gradients(loss, [w])[0]]", "(loss, slope)"],
         ["[slope, loss]", "[loss]", "[loss, loss]", "[loss, -slope]", "loss", "[loss, w]"],
     ),
-    (14, "permutes"): (
+    (15, "permutes"): (
         ["2", "2.0", "np.int8(2)", "np.array(2)"],
         ["6", "0", "1", "3", "'2'", "None", "(1, 1)", "True"],
     ),
-    (15, "last"): (
+    (16, "last"): (
         ["40", "1000 - 6 * 160", "1000 % 160", "np.int64(40)"],
         ["160", "6", "7", "100", "'40'", "None", "[40]"],
     ),
-    (15, "whole"): (
+    (16, "whole"): (
         ["x - middle", "-middle + x", "x - K.expand_dims(middle, 0)"],
         ["x", "x + middle", "x - K.mean(x, axis=0)", "middle - x", "middle",
          "x - K.mean(middle)"],
     ),
-    (15, "plain"): (
+    (16, "plain"): (
         ["False", "bool(0)"],
         ["True", "None", "'False'"],
     ),
-    (15, "shares"): (
+    (16, "shares"): (
         ["0.75 | 0.25", "48 / 64 | 16 / 64", "3 / 4 | 1 / 4"],
         ["0.5 | 0.5", "0.25 | 0.75", "48 | 16", "1 | 1", "0.75 | 0.75"],
     ),
-    (15, "same"): (
+    (16, "same"): (
         ["50", "25 * 2"],
         ["25", "100", "None", "\nshared = alone"],
     ),
-    (15, "moved"): (
+    (16, "moved"): (
         ["8", "8.0", "2 * 4 * 1000 * 1000 / 1e6"],
         ["4", "1", "2", "8e6", "16", "'8'", "None"],
     ),

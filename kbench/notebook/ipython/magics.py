@@ -9,7 +9,7 @@
 %%profile                    run the cell and show every step that ran
 %nan f                       what made the first NaN or infinity in a tensor or a last call
 %%ab epsilon=1e-7,1e-3       the cell's value under several settings, or on engine=kbench,numpy
-%lesson n|off  %check  %hint  %solution [--sure]  %skip
+%lesson n|reset|off  %check  %hint  %solution [--sure]  %skip  %again
 %explore and %plot stand in `notebook/exploration/explore_magics.py`.
 """
 
@@ -211,10 +211,16 @@ class KbenchMagics(Magics):
 
     @line_magic
     def lesson(self, line: str) -> None:
-        """Take lesson n: `%lesson 1`; alone, its exercises and what is done; `off` closes it."""
+        """Take lesson n: `%lesson 1`; alone, its exercises and what is done.
+
+        `reset` forgets what was done in it, `off` closes it.
+        """
         if line.strip() == "off":
             blanks.allow(self._running)
             KbenchMagics.coach = None
+            return
+        if line.strip() == "reset":
+            print(self._coach().reset())
             return
         if line.strip():
             if not line.strip().isdigit():
@@ -258,6 +264,15 @@ class KbenchMagics(Magics):
             return
         self._running.set_next_input(answer)
         print(f"{name} counts as done; the next cell enters its answer")
+
+    @line_magic
+    def again(self, line: str) -> None:
+        """Put the code of an exercise, as it was at first, into the next cell."""
+        code = _coach_call(self._coach().again, line)
+        if _in_terminal(self._running):
+            print(code)
+        else:
+            self._running.set_next_input(code)
 
     def _coach(self) -> Coach:
         if KbenchMagics.coach is None:

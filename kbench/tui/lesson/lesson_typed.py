@@ -15,7 +15,8 @@ from kbench.workbench.lessons.lesson_files import BLANK
 
 _LINE = re.compile(r":([a-z]+)((?: +[a-z]+)*)")
 _OVER = re.compile(r":([a-z]+)$|%(hint|check|solution|skip)$")
-_MAGIC = re.compile(r"%(hint|check|solution|skip)((?: +\S+)*)")
+_MAGIC = re.compile(r"%(hint|check|solution|skip|again)((?: +\S+)*)")
+_RESET = re.compile(r"%lesson\s+reset")
 _LESSON = re.compile(r"%lesson +(\d{1,3}|off)")
 
 
@@ -43,6 +44,8 @@ def command_in(text: str, position: int, given: str = "", starter: str = "") -> 
 
 def magic_in(text: str, exercise: str | None) -> str | None:
     """The command that a notebook's magic stands for, on the exercise that is shown or on none."""
+    if _RESET.fullmatch(text.strip()):
+        return "reset"
     found = _MAGIC.fullmatch(text.strip())
     if found is None:
         return None

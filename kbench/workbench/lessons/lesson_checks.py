@@ -10,7 +10,7 @@ seen, so an answer written in by hand does not pass.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -132,10 +132,19 @@ class Expectation:
         self._need(actual == wanted, f"is {actual}; it should be {wanted}")
         return self
 
-    def equals(self, wanted: object) -> Expectation:
-        """A number, a text or a tuple of these, such as a guess or a shape, however written."""
+    def equals(
+        self,
+        wanted: object,
+        parts: Sequence[str] = (),
+        advice: str = lesson_values.ADVICE,
+        tolerance: float = lesson_values.TOLERANCE,
+    ) -> Expectation:
+        """A number, a text or a tuple of these, such as a guess or a shape, however written.
+
+        Of a tuple the message says which of its `parts` are wrong; `advice` ends it.
+        """
         self._enter("values")
-        complaint = lesson_values.complaint(self._value, wanted)
+        complaint = lesson_values.complaint(self._value, wanted, parts, advice, tolerance)
         self._need(not complaint, complaint)
         return self
 
@@ -172,6 +181,21 @@ class Expectation:
     def ops(self) -> list[Operation]:
         """The names of the operations that compute the tensor, each with its `attrs`."""
         return lesson_values.operations(self._tensor())
+
+    def made_of(self, *wanted: str, without: Sequence[str] = ()) -> Expectation:
+        """The graph of the tensor has one of the operations `wanted`, and none of `without`.
+
+        For exercises that are about the way and not the values; the message lists the graph.
+        """
+        self._enter("values")
+        found = list(dict.fromkeys(self.ops))
+        graph = f"has the right values, but its graph is {', '.join(found) or 'empty'}"
+        refused = [name for name in without if name in found]
+        self._need(
+            bool({*wanted} & {*found}), f"{graph}; there should be {' or '.join(wanted)} in it"
+        )
+        self._need(not refused, f"{graph}; there should be no {' and no '.join(refused)} in it")
+        return self
 
     def uses(self, *names: str) -> Expectation:
         """The tensor is computed from these tensors of the learner's."""

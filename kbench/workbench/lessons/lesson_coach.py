@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kbench.workbench.lessons.lesson_files import Exercise, Lesson, Verdict
+from kbench.workbench.lessons.lesson_files import (
+    BLANK,
+    Exercise,
+    Lesson,
+    LessonError,
+    Verdict,
+)
 from kbench.workbench.lessons.lesson_progress import Progress
 
 
@@ -72,6 +78,29 @@ class Coach:
         exercise = self._exercise(name)
         self.progress.record_pass(self.lesson, exercise.name)
         return exercise.solution
+
+    def reset(self) -> str:
+        """Forget what was done in the lesson; the names of the learner stay."""
+        self.progress.reset(self.lesson)
+        return (
+            f"Lesson {self.lesson.number} starts over: no exercise counts as done, and hints begin "
+            "again. Your names stay. %again gives an exercise's code as it was at first."
+        )
+
+    def again(self, name: str | None = None) -> str:
+        """The code of an exercise with its blanks, as it was at first.
+
+        Raises:
+            LessonError: no such exercise, or the notebook was saved with an answer in it.
+        """
+        exercise = self._exercise(name)
+        starter = self.lesson.starter(exercise.name)
+        if BLANK not in starter:
+            raise LessonError(
+                f"{self.lesson.path.name} was saved with your answer to {exercise.name}; "
+                "an unchanged copy of it has the blanks"
+            )
+        return starter
 
     def overview(self) -> str:
         """The lesson's exercises, one line each, with what is done."""

@@ -2,16 +2,19 @@
 
 A lesson is one notebook `NN-name.ipynb` and beside it `NN-name.toml`. The notebook is what a
 learner sees; what would spoil it (check, hints, solution of every exercise) lies in the sidecar.
-Both front ends walk the same `Lesson`; how far a learner came is `lesson_progress`' business, what
-a check may ask is `lesson_checks`'. This module knows no user interface and runs no code.
+The prose is the notebook's; where the terminal has something else to speak of, the sidecar has its
+words for it. Both front ends walk the same `Lesson`; how far a learner came is `lesson_progress`'
+business, what a check may ask is `lesson_checks`'. This module knows no user interface and runs no
+code.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -46,6 +49,21 @@ class Exercise:
 
 
 @dataclass(frozen=True)
+class Retelling:
+    """Words of a step's prose in the notebook, and what the terminal says in their place."""
+
+    step: str
+    notebook: str
+    terminal: str
+
+    def applied(self, text: str) -> tuple[str, int]:
+        """The prose with the terminal's words, and how often the notebook's were found."""
+        pattern = r"\s+".join(map(re.escape, self.notebook.split()))
+        told, count = re.subn(pattern, lambda _: self.terminal.strip(), text)
+        return (re.sub(r"\n{3,}", "\n\n", told).strip() if count else text), count
+
+
+@dataclass(frozen=True)
 class Step:
     """One cell of a lesson: prose to read, code to run, or an exercise to solve."""
 
@@ -54,6 +72,7 @@ class Step:
     text: str
     of: str | None = None
     may_fail: bool = False
+    is_picture: bool = False
 
     @property
     def is_code(self) -> bool:
@@ -83,12 +102,14 @@ class Lesson:
     digest: str
     steps: tuple[Step, ...]
     exercises: dict[str, Exercise]
+    retellings: tuple[Retelling, ...] = ()
 
     @property
     def key(self) -> str:
         """What progress is filed under; a lesson whose checks changed starts anew.
 
         The notebook does not count: learners write their answers into it, and Jupyter the outputs.
+        Nor do the words for the terminal.
         """
         return f"{self.name}@{self.digest}"
 
@@ -160,9 +181,11 @@ def _read(path: Path, sidecar: Path, stamp: tuple[int, int]) -> Lesson:
     try:
         notebook_text, sidecar_text = _text(path), _text(sidecar)
         cells = _ours(json.loads(notebook_text)["cells"])
-        table = tomllib.loads(sidecar_text).get("exercise", {})
+        sidecar_table = tomllib.loads(sidecar_text)
+        table = sidecar_table.get("exercise", {})
         exercises = {name: _exercise(name, entry) for name, entry in table.items()}
-        steps = tuple(_step(cell, index) for index, cell in enumerate(cells))
+        retellings = tuple(Retelling(**entry) for entry in sidecar_table.get("terminal", []))
+        steps = tuple(_told(_step(cell, index), retellings) for index, cell in enumerate(cells))
     except UnicodeDecodeError as error:
         raise LessonError(f"{path.name} or its sidecar is not UTF-8 ({error})") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -172,9 +195,10 @@ def _read(path: Path, sidecar: Path, stamp: tuple[int, int]) -> Lesson:
         number=int(path.stem[:2]),
         title=_title(steps, path),
         path=path,
-        digest=hashlib.sha256(sidecar_text.encode()).hexdigest()[:12],
+        digest=hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:12],
         steps=steps,
         exercises=exercises,
+        retellings=retellings,
     )
     _agree(lesson)
     return lesson
@@ -213,7 +237,17 @@ def _step(cell: JsonObject, index: int) -> Step:
     if role not in ROLES:
         raise ValueError(f"cell {index} has the role {role!r}; roles are {', '.join(ROLES)}")
     may_fail = "raises-exception" in cell["metadata"].get("tags", [])
-    return Step(facts.get("id", f"step-{index}"), role, text, facts.get("of"), may_fail)
+    name, picture = facts.get("id", f"step-{index}"), bool(facts.get("picture"))
+    return Step(name, role, text, facts.get("of"), may_fail, picture)
+
+
+def _told(step: Step, retellings: tuple[Retelling, ...]) -> Step:
+    """A step as the terminal tells it; words that a learner has changed stay."""
+    text = step.text
+    for one in retellings:
+        if one.step == step.name and step.role == "explain":
+            text, _ = one.applied(text)
+    return replace(step, text=text)
 
 
 def _title(steps: tuple[Step, ...], path: Path) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from kbench.engine.graph.traverse import walk
 
 TOLERANCE = 1e-6
 """Relative and absolute; what float32 makes of 0.001 is 0.001."""
+ADVICE = "look again at the cells above"
+"""What to do about a wrong value, where a check knows nothing better."""
 
 
 def plain(value: object) -> Any:
@@ -35,35 +38,85 @@ def plain(value: object) -> Any:
     return value
 
 
-def complaint(found: Any, wanted: object, place: str = "") -> str:
-    """What keeps an answer from being the right one, as the end of a sentence; empty if nothing."""
+def complaint(
+    found: Any,
+    wanted: object,
+    parts: Sequence[str] = (),
+    advice: str = ADVICE,
+    tolerance: float = TOLERANCE,
+) -> str:
+    """What keeps an answer from being the right one, as the end of a sentence; empty if nothing.
+
+    Arguments:
+        found: what the learner has written.
+        wanted: a number, text, None, or a tuple of these.
+        parts: what the entries of `wanted` are, in the words of the lesson; it is told which of
+            them are wrong, and never what is right.
+        advice: what to do about a wrong value.
+        tolerance: relative and absolute.
+    """
+    if not isinstance(wanted, tuple):
+        return _misfit(found, wanted, "", tolerance) or (
+            "" if _same(plain(found), wanted, tolerance) else f"is not what comes out; {advice}"
+        )
     found = plain(found)
-    if isinstance(wanted, str) and not isinstance(found, str) and (name := _dtype(found)):
-        found = name
+    if kind(found) != kind(wanted):
+        return _misfit(found, wanted, "", tolerance)
+    if len(found) != len(wanted):
+        many = "1 entry" if len(found) == 1 else f"{len(found)} entries"
+        return f"has {many}; it should have {len(wanted)}"
+    pairs = list(zip(found, wanted, strict=True))
+    misfits = (
+        _misfit(item, other, f" at index {index}", tolerance)
+        for index, (item, other) in enumerate(pairs)
+    )
+    misfit = next((words for words in misfits if words), "")
+    if misfit:
+        return misfit
+    right = [_same(plain(item), other, tolerance) for item, other in pairs]
+    return "" if all(right) else f"is not what comes out: {_halves(right, parts)}; {advice}"
+
+
+def _misfit(found: Any, wanted: object, place: str, tolerance: float) -> str:
+    """What is wrong with the kind of an answer, or with the entries of a tuple within a tuple."""
+    found = _dtype(plain(found)) if isinstance(wanted, str) else plain(found)
     actual, right = kind(found), kind(wanted)
     if actual != right and {actual, right} != {"None", "number"}:
         return f"is {article(actual)}{place}; it should be {article(right)}"
+    if isinstance(wanted, tuple) and complaint(found, wanted, tolerance=tolerance):
+        return f"is not what comes out{place}; {ADVICE}"
+    return ""
+
+
+def _halves(right: Sequence[bool], parts: Sequence[str]) -> str:
+    """Which entries are right and which are not, by their names."""
+    names = parts or [f"entry {index}" for index in range(len(right))]
+    good = [name for name, fits in zip(names, right, strict=True) if fits]
+    bad = [name for name, fits in zip(names, right, strict=True) if not fits]
+    wrong = f"{' and '.join(bad)} {'is' if len(bad) == 1 else 'are'} wrong"
+    return (
+        f"{' and '.join(good)} {'is' if len(good) == 1 else 'are'} right, {wrong}"
+        if good
+        else wrong
+    )
+
+
+def _same(found: Any, wanted: Any, tolerance: float) -> bool:
+    """Whether two answers of the same kind agree."""
     if isinstance(wanted, tuple):
-        if len(found) != len(wanted):
-            many = "1 entry" if len(found) == 1 else f"{len(found)} entries"
-            return f"has {many}{place}; it should have {len(wanted)}"
-        pairs = enumerate(zip(found, wanted, strict=True))
-        inner = (complaint(item, other, f" at index {index}") for index, (item, other) in pairs)
-        return next((words for words in inner if words), "")
-    return "" if _same(found, wanted) else "is not what comes out; look again at the cells above"
+        return True  # its entries were compared already
+    if isinstance(wanted, str):
+        return bool(_dtype(found) == wanted)
+    if wanted is None or found is None:
+        return found is wanted
+    return math.isclose(found, wanted, rel_tol=tolerance, abs_tol=tolerance)
 
 
-def _same(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, str) or wanted is None or found is None:
-        return bool(found == wanted)
-    return math.isclose(found, wanted, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
-
-
-def _dtype(value: object) -> str:
-    """The name of a dtype that was written as an object, such as `np.float32`."""
+def _dtype(value: object) -> object:
+    """The name of a dtype that was written as an object, such as `np.float32`; else the value."""
     if isinstance(value, type) and issubclass(value, np.generic):
         return np.dtype(value).name
-    return value.name if isinstance(value, np.dtype) else ""
+    return value.name if isinstance(value, np.dtype) else value
 
 
 def kind(value: object) -> str:

@@ -111,6 +111,14 @@ def run(shell: Any, code: str) -> str:
             ["overflow counts as done", 'dtype="float32"', "[x] overflow"],
         ),
         ("%lesson 1\n%lesson off\n%hint", ["no lesson is open"]),
+        (
+            "%lesson 1\n%skip overflow\n%lesson reset\n%lesson",
+            ["Lesson 1 starts over: no exercise counts as done", "[ ] overflow"],
+        ),
+        ("%lesson reset", ["no lesson is open"]),
+        ("%lesson 1\n%again overflow", ["dtype=___"]),
+        ("%lesson 1\n%again", ["axis=___"]),
+        ("%lesson 1\n%again nope", ["has no exercise 'nope'"]),
         ("_ = 1; ___ = 7\n%lesson 1\n%lesson off\nprint(___)", ["7"]),
         ("%lesson 1\n%check nope", ["has no exercise 'nope'"]),
         ("%lesson 1\n%check", ["row-means: not yet. `means` does not exist yet"]),
@@ -155,6 +163,16 @@ def test_skip_fills_the_next_cell_where_there_is_one(shell: Any) -> None:
     shown = run(shell, "%lesson 1\n%skip overflow")
     assert "overflow counts as done; the next cell enters its answer" in shown
     assert 'dtype="float32"' not in shown and 'dtype="float32"' in given[0]
+
+
+def test_again_fills_the_next_cell_where_there_is_one(shell: Any) -> None:
+    class Cells:  # a kernel whose front end has cells
+        pass
+
+    shell.kernel, given = Cells(), []
+    shell.set_next_input = given.append
+    assert "___" not in run(shell, "%lesson 1\n%again overflow")
+    assert "dtype=___" in given[0]
 
 
 def test_trace_keeps_its_columns(shell: Any) -> None:

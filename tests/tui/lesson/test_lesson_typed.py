@@ -72,6 +72,11 @@ def test_what_is_a_command(
         ("%solution --sure a", "solution sure"),
         ("%skip --sure", None),
         ("%hints", None),
+        ("%again", "again"),
+        ("%again b", None),
+        ("%lesson reset", "reset"),
+        ("%lesson  reset ", "reset"),
+        ("%lesson resets", None),
         ("x = 1\n%hint", None),
     ],
 )

@@ -130,6 +130,14 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('g').kind('function')", "kind: `g` is a Python function; it should be a function"),
         ("expect('y').gradient('w', lambda x, w: x @ w * 2)", "gradient: `y` is "),
         ("expect('y').gradient('v', lambda x, v: x @ v)", "does not depend on `v`"),
+        (
+            "expect('y').made_of('convolve', 'depthwise')",
+            "but its graph is dot; there should be convolve or depthwise in it.",
+        ),
+        (
+            "expect('y').made_of('dot', without=['dot', 'pool_max'])",
+            "but its graph is dot; there should be no dot in it.",
+        ),
         ("require(False, 'no')", "values: no"),
         ("expect('y').close(lambda x, w: x / 0 @ [w])", "values: Running it raised"),
         ("expect('v').shape(2)", "`v` has 2 axes, (2, 2); it should have 1"),
@@ -141,6 +149,15 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('pair').equals((3, 5))", "`pair` is not what comes out"),
         ("expect('kinds').equals(('a', 'b'))", "is a class at index 1; it should be text"),
         ("expect('open').equals((3, 4))", "`open` is not what comes out"),
+        ("expect('pair').equals((3, 5))", "comes out: entry 0 is right, entry 1 is wrong; look"),
+        ("expect('pair').equals((5, 5))", "comes out: entry 0 and entry 1 are wrong; look again"),
+        (
+            "expect('pair').equals((3, 5), parts=('the size', 'the step'), advice='try it')",
+            "`pair` is not what comes out: the size is right, the step is wrong; try it.",
+        ),
+        ("expect('pair').equals((3, 4.1), tolerance=0.01)", "entry 1 is wrong"),
+        ("expect('nested').equals(((3, 4), 6))", "comes out: entry 0 is right, entry 1 is wrong"),
+        ("expect('nested').equals(((3, 5), 5))", "is not what comes out at index 0"),
         ("expect('open').equals((3, 4, 5))", "`open` has 2 entries; it should have 3"),
     ],
 )
@@ -150,6 +167,7 @@ def test_first_unmet_demand(check: str, message: str) -> None:
     v, y = K.ones_like(w), K.dot(x, w)
     names = {"x": x, "w": w, "v": K.variable(K.eval(v)), "y": y, "n": 3, "g": lambda: None}
     names |= {"yes": True}
+    names["nested"] = ((3, 4), 5)
     names |= {"none": None, "pair": [3, 4], "kinds": ("a", str), "open": (None, 4)}
     names["b"] = K.variable([True, False], dtype="bool")
     assert message in outcome(check, f=K.function([x], [y]), **names)
@@ -176,6 +194,7 @@ def test_met_demands() -> None:
         "expect('step').changes('total', lambda x, total: total + x.sum())",
         "expect('w').holds([[1., 2.], [3., 4.]])",
         "expect('y').close(lambda x, w: x @ w).gradient('w', lambda x, w: x @ w)",
+        "expect('y').made_of('dot', without=['add'])",
         "expect('cube').gradient('x', lambda x: x**3)",
     ):
         assert outcome(check, **names) == "", check
@@ -231,14 +250,14 @@ def test_coach_walks_through_a_lesson() -> None:
     coach.check()
     assert coach.solution() == lesson.exercises["set-value"].solution
     names["guess"] = (None,)
-    assert coach.check("guess-shape").message.endswith("5 left in this lesson.")
+    assert coach.check("guess-shape").message.endswith("7 left in this lesson.")
     assert coach.skip() == lesson.exercises["set-value"].solution
     assert coach.current == "feed"
-    for name in ("feed", "affine", "kinds"):
+    for name in ("feed", "affine", "kinds", "counter", "train"):
         coach.skip(name)
     last = Verdict(True, "", "")
-    assert coach.take("counter", last).message.endswith("That was the last one of this lesson.")
-    assert coach.take("counter", last).message.endswith("All of this lesson is done.")
+    assert coach.take("guess-rate", last).message.endswith("That was the last one of this lesson.")
+    assert coach.take("guess-rate", last).message.endswith("All of this lesson is done.")
     assert "[x] guess-shape" in Coach(lesson_files.load(2), {}).overview()
     with pytest.raises(LessonError, match="no exercise 'nope'; it has: set-value"):
         coach.check("nope")

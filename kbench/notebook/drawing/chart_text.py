@@ -1,0 +1,155 @@
+"""Charts as lines of characters, at most 72 wide, for terminals and for whoever reads no SVG."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from kbench.notebook.drawing.charts import Floats, Histograms, Images, Lines, Scale
+
+COLUMNS, ROWS = 60, 10
+"""Characters of a plot."""
+BAR_ROWS = 3
+"""Characters in the height of a histogram."""
+_BARS = " ▁▂▃▄▅▆▇█"
+_MARKS = "*o+x#@%="
+_LIGHT, _DARK = "░▒▓█", "-=%@"
+"""Shades above zero and below it, from weak to strong."""
+_MAX_COLUMNS = 72
+"""Characters of a line of pictures; a terminal of 80 columns has no more in its transcript."""
+
+
+def lines(chart: Lines) -> str:
+    """One curve as bars, several as marks, with a legend."""
+    if len(chart.series) == 1 and not chart.points:
+        ((x, y),) = chart.series.values()
+        body = _bars(_columns(chart, x, y), ROWS - 3)
+    else:
+        body = _marks(chart)
+    high, low = _number(chart.up.high), _number(chart.up.low)
+    room = max(len(high), len(low))
+    labels = [high, *[""] * (len(body) - 2), low]
+    plot = [f"{label:>{room}} |{line}" for label, line in zip(labels, body, strict=True)]
+    legend = [f"{mark} {name}" for mark, name in zip(_MARKS, chart.series, strict=False)]
+    legend = legend if len(chart.series) > 1 or chart.points else list(chart.series)
+    legend += [f"A-Z: {', '.join(_letters(chart))}"] if chart.points else []
+    up = f"{chart.up.label}{' (log)' if chart.up.log else ''}"
+    head = [chart.title, *_wrapped(legend), *([up] if up not in ("", *legend) else [])]
+    return "\n".join([*head, *plot, _axis(chart.across, room, COLUMNS)]).rstrip()
+
+
+def histograms(chart: Histograms) -> str:
+    """Bars of block characters, one series above the other."""
+    found = [chart.title]
+    for name, counts in chart.counts.items():
+        tallest = max(int(counts.max()), 1)
+        more = f", {chart.left_out[name]} not finite" if chart.left_out[name] else ""
+        found.append(f"  {name}{more}")
+        heights = np.where(counts > 0, counts / tallest, np.nan)
+        found += [f"  |{line}" for line in _bars(heights, BAR_ROWS)]
+    width = len(next(iter(chart.counts.values())))
+    return "\n".join([*found, _axis(chart.across, 1, width)])
+
+
+def images(chart: Images) -> str:
+    """Shades beside each other, two characters for an entry; below each other where none fit."""
+    rows: list[list[str]] = []
+    used = _MAX_COLUMNS
+    for name, picture in chart.pictures.items():
+        step = 1 if picture.shape[1] * 2 <= _MAX_COLUMNS else 2
+        cells = 2 if step == 1 else 1
+        block = ["".join(_shade(value / chart.limit) * cells for value in row) for row in picture]
+        wide = max(len(name), len(block[0])) + 2
+        block = [f"{line:<{wide}}" for line in [name, *block]]
+        if used + wide > _MAX_COLUMNS:
+            rows.append(block)
+            used = wide
+        else:
+            tall = max(len(rows[-1]), len(block))
+            left = rows[-1] + [" " * used] * (tall - len(rows[-1]))
+            right = block + [" " * wide] * (tall - len(block))
+            rows[-1] = [before + after for before, after in zip(left, right, strict=True)]
+            used += wide
+    limit = _number(chart.limit)
+    ends = f"{_LIGHT} up to {limit}, {_DARK} down to -{limit}, . is 0"
+    body = [line.rstrip() for row in rows for line in row]
+    return "\n".join([chart.title, *body, ends])
+
+
+def _columns(chart: Lines, x: Floats, y: Floats) -> Floats:
+    """The height of a curve in each column, 0 to 1, its largest there; NaN where there is none."""
+    places = chart.across.places(x)
+    heights = chart.up.places(y)
+    found = np.full(COLUMNS, np.nan)
+    for at, height in zip(places, heights, strict=True):
+        if np.isfinite(at) and np.isfinite(height):
+            column = min(int(at * COLUMNS), COLUMNS - 1)
+            found[column] = np.fmax(found[column], height)
+    known = np.flatnonzero(np.isfinite(found))
+    if known.size:
+        inner = np.arange(known[0], known[-1] + 1)
+        found[inner] = np.interp(inner, known, found[known])
+    return found
+
+
+def _bars(heights: Floats, rows: int) -> list[str]:
+    """Bars of eighths of a character; what is there has one eighth at least, NaN has none."""
+    eighths = [max(round(one * rows * 8), 1) if np.isfinite(one) else 0 for one in heights]
+    return [
+        "".join(_BARS[min(max(one - row * 8, 0), 8)] for one in eighths).rstrip()
+        for row in range(rows - 1, -1, -1)
+    ]
+
+
+def _marks(chart: Lines) -> list[str]:
+    """A grid of characters, a mark for each series; the first series is on top."""
+    grid = [[" "] * COLUMNS for _ in range(ROWS)]
+    for number, (x, y) in reversed(list(enumerate(chart.series.values()))):
+        for column, height in enumerate(_columns(chart, x, y)):
+            if np.isfinite(height):
+                grid[_row(height)][column] = _MARKS[number]
+    for letter, (across, up) in zip(_letters(chart), chart.points.values(), strict=True):
+        at, tall = chart.across.place(across), chart.up.place(up)
+        if np.isfinite([at, tall]).all():
+            grid[_row(tall)][min(int(at * COLUMNS), COLUMNS - 1)] = letter[0]
+    return ["".join(line).rstrip() for line in grid]
+
+
+def _row(height: float) -> int:
+    return ROWS - 1 - min(max(int(height * ROWS), 0), ROWS - 1)
+
+
+def _letters(chart: Lines) -> list[str]:
+    """A letter for each point, and its name."""
+    return [f"{chr(65 + number)} {name}" for number, name in enumerate(chart.points)]
+
+
+def _axis(scale: Scale, room: int, columns: int) -> str:
+    low, high = _number(scale.low), _number(scale.high)
+    middle = f"{scale.label}{' (log)' if scale.log else ''}"
+    gap = max(columns - len(low) - len(high), len(middle) + 2)
+    return f"{' ' * room} +{'-' * columns}\n{' ' * room}  {low}{middle:^{gap}}{high}"
+
+
+def _wrapped(words: list[str]) -> list[str]:
+    """Entries of a legend in lines."""
+    found = [""]
+    for word in words:
+        if found[-1] and len(found[-1]) + len(word) + 3 > _MAX_COLUMNS:
+            found.append("")
+        found[-1] += f"{'   ' if found[-1] else ''}{word}"
+    return found
+
+
+def _shade(value: float) -> str:
+    if not np.isfinite(value):
+        return "?"
+    if abs(value) < 1 / 32:
+        return "."
+    return (_LIGHT if value > 0 else _DARK)[min(int(abs(value) * 4), 3)]
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e")
