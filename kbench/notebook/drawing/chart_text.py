@@ -1,4 +1,7 @@
-"""Charts as lines of characters, at most 72 wide, for terminals and for whoever reads no SVG."""
+"""Charts as lines of characters, at most 50 wide, for terminals and for whoever reads no SVG.
+
+The width does not depend on the terminal: what a notebook stores is the same everywhere.
+"""
 
 from __future__ import annotations
 
@@ -9,35 +12,38 @@ import numpy as np
 if TYPE_CHECKING:
     from kbench.notebook.drawing.charts import Floats, Histograms, Images, Lines, Scale
 
-COLUMNS, ROWS = 60, 10
-"""Characters of a plot."""
+COLUMNS, ROWS = 40, 8
+"""Characters of a plot: with its numbers it fits the session of a terminal of 120 columns."""
 BAR_ROWS = 3
 """Characters in the height of a histogram."""
 _BARS = " ▁▂▃▄▅▆▇█"
 _MARKS = "*o+x#@%="
 _LIGHT, _DARK = "░▒▓█", "-=%@"
 """Shades above zero and below it, from weak to strong."""
-_MAX_COLUMNS = 72
-"""Characters of a line of pictures; a terminal of 80 columns has no more in its transcript."""
+_MAX_COLUMNS = 50
+"""Characters of a line."""
 
 
 def lines(chart: Lines) -> str:
-    """One curve as bars, several as marks, with a legend."""
-    if len(chart.series) == 1 and not chart.points:
-        ((x, y),) = chart.series.values()
-        body = _bars(_columns(chart, x, y), ROWS - 3)
-    else:
-        body = _marks(chart)
+    """One curve as bars, several as marks, with a legend below them."""
+    several = len(chart.series) > 1 or bool(chart.points)
+    body = _marks(chart) if several else _bars(_columns(chart, *_only(chart)), ROWS - 1)
     high, low = _number(chart.up.high), _number(chart.up.low)
     room = max(len(high), len(low))
     labels = [high, *[""] * (len(body) - 2), low]
     plot = [f"{label:>{room}} |{line}" for label, line in zip(labels, body, strict=True)]
-    legend = [f"{mark} {name}" for mark, name in zip(_MARKS, chart.series, strict=False)]
-    legend = legend if len(chart.series) > 1 or chart.points else list(chart.series)
-    legend += [f"A-Z: {', '.join(_letters(chart))}"] if chart.points else []
-    up = f"{chart.up.label}{' (log)' if chart.up.log else ''}"
-    head = [chart.title, *_wrapped(legend), *([up] if up not in ("", *legend) else [])]
-    return "\n".join([*head, *plot, _axis(chart.across, room, COLUMNS)]).rstrip()
+    up = f"{chart.up.label or ('' if several else ', '.join(chart.series))}"
+    up = f"{up}{' (log)' if chart.up.log else ''}".strip()
+    head = [chart.title, *([up] if up else [])]
+    marks = [f"{mark} {name}" for mark, name in zip(_MARKS, chart.series, strict=False)]
+    legend = _wrapped([*marks, *_letters(chart)]) if several else []
+    return "\n".join([*head, *plot, _axis(chart.across, room, COLUMNS), *legend]).rstrip()
+
+
+def _only(chart: Lines) -> tuple[Floats, Floats]:
+    """The one curve that there is."""
+    ((x, y),) = chart.series.values()
+    return x, y
 
 
 def histograms(chart: Histograms) -> str:
@@ -54,13 +60,17 @@ def histograms(chart: Histograms) -> str:
 
 
 def images(chart: Images) -> str:
-    """Shades beside each other, two characters for an entry; below each other where none fit."""
+    """Shades beside or below each other, two characters for an entry.
+
+    A wide picture has one for an entry of every second row, or of every second column, too.
+    """
     rows: list[list[str]] = []
     used = _MAX_COLUMNS
     for name, picture in chart.pictures.items():
-        step = 1 if picture.shape[1] * 2 <= _MAX_COLUMNS else 2
-        cells = 2 if step == 1 else 1
-        block = ["".join(_shade(value / chart.limit) * cells for value in row) for row in picture]
+        every = -(-picture.shape[1] // _MAX_COLUMNS)  # column that is shown
+        cells = 2 if picture.shape[1] * 2 <= _MAX_COLUMNS else 1
+        shown = picture[:: every * 2 // cells, ::every]
+        block = ["".join(_shade(value / chart.limit) * cells for value in row) for row in shown]
         wide = max(len(name), len(block[0])) + 2
         block = [f"{line:<{wide}}" for line in [name, *block]]
         if used + wide > _MAX_COLUMNS:

@@ -28,7 +28,7 @@ MAX_POINTS = 2000
 """Points of a line: a line of more is thinned, since a screen has no more columns."""
 MAX_PIXELS = 64
 """Rows and columns of a picture: each of them is a rectangle in the SVG."""
-MAX_BINS = 60
+MAX_BINS = 44
 """Bins of a histogram: the characters of its text."""
 Floats = NDArray[np.float64]
 
@@ -80,7 +80,7 @@ class Chart:
 
     @property
     def text(self) -> str:
-        """The picture in lines of characters, at most 72 wide."""
+        """The picture in lines of characters, at most 50 wide."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -218,7 +218,7 @@ def histograms(
 
     Arguments:
         series: names, each with its values: an array or tensor of any shape.
-        bins: how many, from 2 to 60.
+        bins: how many, from 2 to 44.
         title: above the picture.
         x_label: below the axis.
     Returns:

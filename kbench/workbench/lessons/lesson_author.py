@@ -141,7 +141,10 @@ def _hint_faults(lesson: Lesson) -> list[str]:
 
 
 def _run_faults(lesson: Lesson) -> list[str]:
-    """Walk the lesson as a learner does: starter, check, solution, check, next."""
+    """Walk the lesson as a learner does: starter, check, solution, check, next.
+
+    A step `of` an exercise goes on with its answer, so it may fail without it, and not with it.
+    """
     namespace: dict[str, object] = {"__name__": "__main__"}
     found = []
     for step in lesson.steps:
@@ -152,7 +155,7 @@ def _run_faults(lesson: Lesson) -> list[str]:
             found += _exercise_faults(lesson.exercises[step.name], namespace)
         elif step.is_picture and not failure:
             found += _picture_faults(lesson, step, namespace)
-        elif failure and not step.may_fail:
+        elif failure and (step.of or not step.may_fail):
             found.append(f"{step.name}: raised {failure}")
     return found
 
