@@ -25,6 +25,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "window": {"name": "a", "rows": [0, 1], "cols": [0, 1], "row_axis": None},
     "stats": {"name": "a"},
     "image": {"name": "a", "size": [4, 4]},
+    "curve": {"name": "a", "stretches": 4},
     "find": {"name": "a", "what": "> 0"},
     "graph": {"name": "loss", "start": 0},
     "parts": {"names": ["a"]},

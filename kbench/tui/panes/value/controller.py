@@ -10,6 +10,7 @@ from kbench.tui.messages import FetchGraph, FetchPixel, RowsRead, ShowValue, Val
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.bench import Bench, PaneController
 from kbench.tui.panes.value import commands
+from kbench.tui.panes.value.curve import CurveView
 from kbench.tui.panes.value.export import Exporter
 from kbench.tui.panes.value.grid import WindowRequest
 from kbench.tui.panes.value.picture import PictureRequest
@@ -19,7 +20,7 @@ from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.table import Table
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.protocol.arrays import Image, Stats, Window
+from kbench.workbench.protocol.arrays import Curve, Image, Stats, Window
 from kbench.workbench.protocol.graphs import Graph
 
 
@@ -30,6 +31,7 @@ class ValueController(PaneController):
         super().__init__(bench)
         self._requests = Latest(bench.run)
         self._pixel = Latest(bench.run)
+        self._curve = Latest(bench.run)
         self.search = ValueSearch(bench)
         self.exporter = Exporter(bench)
         self.round_trips: list[float] = []
@@ -41,6 +43,7 @@ class ValueController(PaneController):
         bench.on(VariablesTable.ExactWanted, lambda event: self.exact(event.name))
         bench.on(ValuePane.Fetch, lambda event: self.fetch_window(event.request))
         bench.on(ValuePane.FetchPicture, lambda event: self.fetch_picture(event.request))
+        bench.on(CurveView.Wanted, lambda event: self.fetch_curve(event.question))
         bench.on(FetchPixel, lambda event: self.fetch_pixel(event.window))
         bench.on(FetchGraph, lambda event: self.fetch_graph(event.name))
         bench.on(ValueCommand, self._command)
@@ -174,6 +177,17 @@ class ValueController(PaneController):
             return
         if request.name == pane.shown:
             pane.show_picture(pane_rows.ArrayPicture.of(data))
+
+    def fetch_curve(self, question: Curve) -> None:
+        """Fetch the plot of a line."""
+        self._curve.submit(partial(self._fetch_curve, question))
+
+    async def _fetch_curve(self, question: Curve) -> None:
+        pane, reply = self.pane, None
+        with contextlib.suppress(AskFailed):  # of texts, say: the cells are there all the same
+            reply = await self.bench.ask(question)
+        if pane is not None:
+            pane.show_curve(question, reply)
 
     def fetch_pixel(self, window: Window | None) -> None:
         """Fetch what the cursor in a picture is on."""
