@@ -53,8 +53,8 @@ class FitCurves:
         if history is not self._history:
             self._history = history
             self._batches.clear()
-        logs = names.get("batch_logs")
-        loss = _number(logs.get("loss")) if type(logs) is dict else None
+        results = names.get("outs")  # of the batch before: a new one has none while it is trained
+        loss = _number(results[0]) if type(results) is list and results else None
         if loss is not None:
             self._batches.append(loss)
         return self._news(False)

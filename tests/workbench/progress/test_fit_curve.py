@@ -39,7 +39,7 @@ def trained(curves: FitCurves, history: History, batches: list[Any]) -> list[Any
     code = (
         "def fit_loop(model, batches, look):\n"
         "    for loss in batches:\n"
-        "        batch_logs = {'loss': loss}\n"
+        "        outs = [loss]\n"
         "        look()\n"
     )
     names: dict[str, Any] = {}
