@@ -100,7 +100,7 @@ class Inspector:
         ]
         self.answers = dict(served)
         """By the class of a question what answers it."""
-        self._pace = pace.Pace(publish)
+        self._pace = pace.Pace(publish, lambda: self._view.snapshot().values())
         self._publish = publish
         self._busy = False
         self._queued_config: JsonObject = {}
