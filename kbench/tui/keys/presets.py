@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 _EMACS = {
     "palette": "alt+x",
     "run": "alt+enter,ctrl+enter,alt+j",
