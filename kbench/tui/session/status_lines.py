@@ -76,7 +76,8 @@ class StatusLines:
             if self.bench.link.attached:
                 text = f"type ahead: the kernel answers when its cell has ended{queued}"
         for line in self.bench.views(HintLine):
-            mark = self.bench.prompt.mark
+            typing = self.bench.arrangement.focused_pane() == "prompt"
+            mark = self.bench.prompt.mark if typing else ""
             room = line.size.width - len(mark)
             words = f"{mark}  {text or self._keys(room)}" if mark else text or self._keys(room)
             line.set_text(words, "$text" if self._hint else MUTED)

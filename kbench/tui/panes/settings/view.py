@@ -10,7 +10,7 @@ from textual.events import Click
 from textual.widgets import Input
 
 from kbench.tui.keys import keys
-from kbench.tui.messages import AssignSetting
+from kbench.tui.messages import AssignSetting, HintChanged
 from kbench.tui.prompt.field import Field
 from kbench.tui.text.lines import LineView
 from kbench.tui.text.text import one_line, wrap
@@ -34,6 +34,7 @@ NOTES = {
     "learning_phase": "per call: a placeholder, test unless fed",
     "num_threads": "threads of the parallel kernels",
 }
+EDIT_WORDS = "Enter sets it, Esc keeps the old value"
 MARGIN = "  "
 """Before what is told of a setting."""
 LABEL_CELLS = 19
@@ -238,6 +239,7 @@ class SettingsPane(Vertical):
         field.value = "" if value is None else str(value)
         field.display = True
         field.focus()
+        self.call_after_refresh(self.post_message, HintChanged(EDIT_WORDS))
 
     def _stand(self) -> None:
         """Put the line for typing over the value."""
@@ -275,6 +277,7 @@ class SettingsPane(Vertical):
             self._editing = ""
             self.query_one(Input).display = False
             self.list.focus()
+            self.post_message(HintChanged(""))
 
 
 def parse_number(text: str) -> int | float | str:
