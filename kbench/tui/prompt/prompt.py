@@ -66,7 +66,10 @@ class Prompt(TextArea):
         """Text or cursor have changed."""
 
     class Asked(Message):
-        """complete, search, signature, leave, quit, up, down; go_on: Enter without text."""
+        """complete, search, signature, close, leave, quit, up, down; go_on: Enter without text.
+
+        close: the list of completions alone.
+        """
 
         def __init__(self, what: str) -> None:
             self.what = what
@@ -123,6 +126,8 @@ class Prompt(TextArea):
     def put_aside(self, inputs: list[str]) -> None:
         """Make room for an answer; Up walks through `inputs` meanwhile. Does nothing twice."""
         if self._aside is None:
+            if self.vim is not None:
+                self.vim.insert()
             own = Aside(self.text, self.selection, self.given, self.starter, self.inputs)
             self.put("")
             self._aside, self.inputs, self._at = own, inputs, len(inputs)

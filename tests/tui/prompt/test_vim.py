@@ -120,9 +120,17 @@ async def test_the_mode_is_seen_and_cells_run(size: tuple[int, int], tmp_path: P
         await pilot.press("a", "x", "alt+d", "d", "u")  # Escape and d, as they come when typed fast
         await settle(pilot)
         assert prompt.text == "2+1x" and prompt.vim.normal
+        await pilot.press("ctrl+r")
+        assert not prompt.text
+        await pilot.press("u")
+        assert prompt.text == "2+1x"
         await pilot.press("d", "d", *"ifor i in x:", "escape", "o", *"i", "escape", "enter")
         await settle(pilot)
         assert prompt.text == "for i in x:\n    i" and len(session.cells) == 1
+        await submit(pilot, "ask")  # an answer is typed, whatever the mode was
+        await pilot.press(*"ix", "enter")
+        await settle(pilot)
+        assert session.log == [("answer", "ix")] and prompt.text == "for i in x:\n    i"
         await pilot.press("f1")
         for _ in range(40):
             await pilot.press("down")
