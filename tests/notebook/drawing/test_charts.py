@@ -105,7 +105,7 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: charts.lines({str(n): [1] for n in range(9)}), "got 9"),
     (lambda: charts.lines({"a": [[1, 2]]}), "'a' is int64[1, 2]; 1 axes with values"),
     (lambda: charts.lines({"a": []}), "'a' is float64[0]"),
-    (lambda: charts.lines({"a": "text"}), "an array or numbers are needed; got the text 'text'"),
+    (lambda: charts.lines({"a": "text"}), "an array or numbers are needed; got the string 'text'"),
     (lambda: charts.lines({"a": [1j]}), "'a' is complex128, not real numbers"),
     (lambda: charts.lines({"a": [1, 2]}, x=[1]), "series 'a' has 2 values, x has 1"),
     (lambda: charts.histograms({"a": [1]}, bins=1), "bins must be 2 to 44, got 1"),
