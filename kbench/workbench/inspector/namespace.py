@@ -381,7 +381,7 @@ class View:
             reason = f"{describe.printable(name)} {words}; K.eval gives its value"
             raise ProtocolError("symbolic", reason)
         if held is None:
-            reason = f"{describe.printable(name)} is {summary.type_name(value)}, no array"
+            reason = f"{describe.printable(name)} is {summary.type_name(value)}, not an array"
             raise ProtocolError("name", reason)
         return held
 
