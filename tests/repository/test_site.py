@@ -9,6 +9,8 @@ import base64
 import json
 import re
 import runpy
+import sys
+import types
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +98,37 @@ def test_every_function_has_a_place_in_the_reference() -> None:
     ]
     assert len(shown) == len(set(shown))
     assert set(shown) == {name for name in K.__all__ if not name.startswith("py_")}
+
+
+DOCSTRING = """Slide filters.
+
+Arguments:
+    x: images.
+Returns:
+    Tensor.
+Raises:
+    ShapeError: not rank 4, or a window
+        too large. ArgumentError: strides.
+    DtypeError: no floats.
+Gradient: to `x`.
+Source: Keras 2.3.
+
+>>> K.relu(-1)
+0
+"""
+
+
+def test_sections_and_errors_of_a_docstring_are_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    griffe = types.SimpleNamespace(Extension=object, Object=object)
+    monkeypatch.setitem(sys.modules, "griffe", griffe)
+    as_markdown = runpy.run_path(str(ROOT / ".ci" / "site_docstrings.py"))["as_markdown"]
+    text = as_markdown(DOCSTRING)
+    for head in ("Arguments:", "Returns:", "Raises:", "**Gradient**:", "**Source**:"):
+        assert f"\n\n{head}" in text, head
+    errors = re.findall(r"^    (\w+Error): (.*)$", text, re.MULTILINE)
+    assert [name for name, _ in errors] == ["ShapeError", "ArgumentError", "DtypeError"]
+    assert "        too large.\n" in text
+    assert "```pycon\n>>> K.relu(-1)\n0\n```" in text
 
 
 def test_every_page_of_docs_is_in_the_navigation() -> None:
