@@ -21,6 +21,7 @@ from kbench.tui.signal import (
 )
 from kbench.tui.text.glyphs import counted
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
+from kbench.tui.transcript.pictures import Pictures
 
 if TYPE_CHECKING:
     from kbench.tui.screen_bench import ScreenBench
@@ -34,6 +35,7 @@ class SessionController:
     def __init__(self, bench: ScreenBench) -> None:
         self.bench = bench
         self.lines = StatusLines(bench)
+        self.pictures = Pictures(bench)
         self._now = bench.session
         self._early: list[Block] = []
         self._stuck = False
@@ -250,7 +252,9 @@ class SessionController:
             self._cleared(block, event.cell)
             if event.count is not None:
                 block.count = event.count
-            block.add(ResultPart(event.text, labelled=event.count is not None))
+            part = ResultPart(event.text, labelled=event.count is not None)
+            block.add(part)
+            self.pictures.add(block, part, event.data)
             self.transcript.refit()
 
     def _error(self, event: events.Error) -> None:

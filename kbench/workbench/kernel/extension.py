@@ -21,7 +21,7 @@ from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.inspector import Inspector
-from kbench.workbench.kernel import cell_names, output_width
+from kbench.workbench.kernel import array_pictures, cell_names, output_width
 from kbench.workbench.output import kernel_prints
 from kbench.workbench.protocol import messages
 
@@ -120,6 +120,7 @@ def load_ipython_extension(shell: Shell) -> None:
         kernel_prints.install(shell)
         output_width.install(shell)
         cell_names.install(shell)
+        array_pictures.install(shell)
         if kernel.session is not None:
             _escape_surrogates(kernel.session)
     if kernel is not None and not faulthandler.is_enabled():

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.workbench.protocol.arrays import Export, Exporting, Find, Image, Stats, Window
+from kbench.workbench.protocol.contents import Open
 from kbench.workbench.protocol.findings import Gradient, Nan, Versus, Watch
 from kbench.workbench.protocol.graphs import Graph
 from kbench.workbench.protocol.messages import ProtocolError
@@ -15,7 +16,7 @@ from kbench.workbench.protocol.runs import Jobs, Plan, Trace
 from kbench.workbench.protocol.session import Cancel, Changes, Config, Hello, Help, Push
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
-    *(Hello, Push, Changes, Summary, Parts, Window, Stats, Image, Find, Graph),
+    *(Hello, Push, Changes, Summary, Parts, Open, Window, Stats, Image, Find, Graph),
     *(Export, Exporting, Config, Plan, Jobs, Help, Cancel, Trace, Watch, Versus, Nan, Gradient),
 )
 """Every question that the inspector answers."""
