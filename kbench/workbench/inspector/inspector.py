@@ -302,7 +302,7 @@ class Inspector:
                 try:
                     self._push_now()
                 except Exception:  # the next change must be pushed all the same
-                    _log.exception("a change could not be told")
+                    _log.exception("a change could not be reported")
             time.sleep(PUSH_SECONDS)
 
     def _push_now(self) -> None:
