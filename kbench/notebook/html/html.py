@@ -8,6 +8,7 @@ Nothing here raises: what cannot be shown says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,15 @@ from kbench.engine.inspect import describe, sparse_summary
 from kbench.engine.inspect.number_format import AUTO, NumberFormat
 from kbench.engine.runtime.profile import RunRecord
 from kbench.notebook.drawing import graph_rows
-from kbench.notebook.html import array_html, collection, comparing, error_view, model_view
-from kbench.notebook.html.columns import Columns, share, span
+from kbench.notebook.html import (
+    array_html,
+    collection,
+    comparing,
+    error_view,
+    model_view,
+    run_steps,
+)
+from kbench.notebook.html.columns import span
 from kbench.notebook.html.markup import (
     Html,
     details,
@@ -30,12 +38,12 @@ from kbench.notebook.html.markup import (
     page,
     table,
 )
-from kbench.workbench.analysis import keras_models, known_value, plan_text
+from kbench.workbench.analysis import keras_models, known_value
 from kbench.workbench.core_types import Row
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
-from kbench.workbench.protocol.runs import Limits, PlanStep
+from kbench.workbench.protocol.runs import PlanStep
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
@@ -55,12 +63,9 @@ def bundle(value: object, *_unused: object, **_ignored: object) -> dict[str, str
 def text(value: object, found: KnownValue = NO_VALUE) -> str:
     """The summary of a value; an error or a recorded run has one of its own."""
     try:
-        if error_view.is_error(value):
-            return explanation.printable_lines(f"{type(value).__name__}: {value}")
-        if type(value) is RunRecord:
-            return f"run of {describe.printable(value.function)}  {_duration(value)}"
-        if collection.is_collection(value):
-            return collection.text(value)
+        kind = _kind_of(value)
+        if kind is not None and kind.text is not None:
+            return kind.text(value)
     except Exception:  # what it holds may do anything
         return summary.type_name(value)
     return summary.text(value, found=found)
@@ -75,26 +80,12 @@ def show(value: object, found: KnownValue = NO_VALUE) -> str:
 
 
 def _show(value: object, found: KnownValue) -> str:
-    if describe.is_tensor(value):
-        return _tensor(value, found)
-    if describe.is_function(value):
-        return _function(value)
-    if comparing.is_comparison(value):
-        return comparing.comparison(value)
-    if keras_models.is_layer(value):
-        row = keras_models.facts(value)
-        head = _head(row["type"], row["label"], model_view.spec(row) or "")
-        return page(head, model_view.parts(value))
-    if error_view.is_error(value):
-        head = element("p", error_view.head(value), class_="kb-head")
-        return page(head, error_view.parts(value))
-    if type(value) is RunRecord:
-        return page(
-            _head("run", value.function, _duration(value)), [_run_table(describe.run(value))]
-        )
-    if collection.is_collection(value):
-        return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
-    return _numbers(value)
+    kind = _kind_of(value)
+    return _numbers(value) if kind is None else kind.markup(value, found)
+
+
+def _kind_of(value: object) -> Kind | None:
+    return next((kind for kind in KINDS if kind.accepts(value)), None)
 
 
 def _numbers(value: object) -> str:
@@ -273,62 +264,85 @@ def _duration(record: RunRecord) -> str:
 def _run_table(run: Row) -> Html:
     """As `run_table`, of a run as the engine describes it."""
     steps = [PlanStep.built(row) for row in run["rows"]]
-    return run_table(steps, run["seconds"], page=(0, _MAX_FOLDED_STEPS))
+    return run_steps.table(steps, run["seconds"], page=(0, _MAX_FOLDED_STEPS))
 
 
-STEPS = Columns(
-    "kb-plan",
-    ("step", "form", "time", "share", "moved", "GB/s", "GFLOP/s", "made at"),
-    {"GFLOP/s": 720, "made at": 660, "GB/s": 560, "moved": 500, "form": 430, "share": 330},
-)
-"""Of a run; what it is and its time stay longest."""
-STEPS_OF_PEAK = Columns(
-    "kb-peak",
-    ("step", "form", "time", "share", "% of peak", "moved", "GB/s", "GFLOP/s", "made at"),
-    {
-        "GFLOP/s": 820,
-        "made at": 760,
-        "GB/s": 650,
-        "moved": 590,
-        "% of peak": 520,
-        "form": 430,
-        "share": 330,
-    },
-)
-MAX_STEPS = 40
-"""Of a table."""
 MAX_ENTRIES = 40
 """Of a sparse matrix on one page."""
 _MAX_FOLDED_STEPS = 24
 """Of the last run of a function, beside what else is told of it."""
 
 
-def run_table(
-    steps: Sequence[PlanStep],
-    whole: float,
-    limits: Limits | None = None,
-    of_peak: bool = False,
-    page: tuple[int, int] = (0, MAX_STEPS),
-) -> Html:
-    """The steps of a run of `whole` seconds: what, in which form, how long, how fast.
+# ------------------------------------------------------------------ what is shown how
 
-    `of_peak`: with a column of each step's part of `limits`, the best rates of this machine.
-    `page` is where it begins and how many steps it has; the style of the columns goes with it.
+
+def _layer(value: object) -> str:
+    row = keras_models.facts(value)
+    head = _head(row["type"], row["label"], model_view.spec(row) or "")
+    return page(head, model_view.parts(value))
+
+
+def _error(value: object) -> str:
+    return page(element("p", error_view.head(value), class_="kb-head"), error_view.parts(value))
+
+
+def _error_text(value: object) -> str:
+    return explanation.printable_lines(f"{type(value).__name__}: {value}")
+
+
+def _run(value: RunRecord) -> str:
+    head = _head("run", value.function, _duration(value))
+    return page(head, [_run_table(describe.run(value))])
+
+
+def _run_text(value: RunRecord) -> str:
+    return f"run of {describe.printable(value.function)}  {_duration(value)}"
+
+
+def _collection(value: collection.Values) -> str:
+    return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of value: how it is told apart, its HTML, and its text if it has one of its own.
+
+    `classes` are module and name of the classes that IPython has shown so by `%load_ext kbench`;
+    those that bring their HTML with them need none.
     """
-    start, most = page
-    lines = [
-        (
-            f"{row.step} {row.op}",
-            row.form,
-            seconds(row.seconds),
-            share(row.seconds / whole if whole > 0 else 0.0),
-            *([plan_text.of_limit(row, limits)] if of_peak else []),
-            describe.size(row.bytes),
-            "-" if row.gb_per_s is None else f"{row.gb_per_s:.3g}",
-            "-" if not row.flops else f"{row.gflop_per_s:.3g}",
-            row.place or "",
-        )
-        for row in steps[start : start + most]
-    ]
-    caption = f"{span(start, len(lines), len(steps), 'step')}, {seconds(whole)} in all"
-    return (STEPS_OF_PEAK if of_peak else STEPS).drawn(caption, lines)
+
+    accepts: Callable[[object], bool]
+    markup: Callable[[Any, KnownValue], str]
+    text: Callable[[Any], str] | None = None
+    classes: tuple[tuple[str, str], ...] = ()
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(describe.is_tensor, _tensor),
+    Kind(
+        describe.is_function,
+        lambda value, _: _function(value),
+        classes=(("kbench.engine.execute.function", "Function"),),
+    ),
+    Kind(comparing.is_comparison, lambda value, _: comparing.comparison(value)),
+    Kind(
+        keras_models.is_layer,
+        lambda value, _: _layer(value),
+        classes=(("keras.engine.base_layer", "Layer"),),  # models are layers
+    ),
+    Kind(
+        error_view.is_error,
+        lambda value, _: _error(value),
+        _error_text,
+        (("kbench.engine.core.errors", "KbenchError"),),
+    ),
+    Kind(
+        lambda value: type(value) is RunRecord,
+        lambda value, _: _run(value),
+        _run_text,
+        (("kbench.engine.runtime.profile", "RunRecord"),),
+    ),
+    Kind(collection.is_collection, lambda value, _: _collection(value), collection.text),
+)
+"""What is shown how, the first that fits; anything else as an array, or by its type alone."""
+CLASSES = tuple(name for kind in KINDS for name in kind.classes)

@@ -20,7 +20,7 @@ from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.live_table import STYLE, LiveTable
 from kbench.notebook.base.namespace_widget import NamespaceWidget, Option, button, sentence
-from kbench.notebook.html import html, job_view, views
+from kbench.notebook.html import job_view, run_steps, views
 from kbench.notebook.html.columns import span
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, element, facts, join
 from kbench.workbench.analysis import engine_functions, job_text, plan_text
@@ -89,7 +89,12 @@ class PlanTable(NamespaceWidget):
             "measure", "Find what this machine can do at best, in less than a second", self.measure
         )
         self.table = LiveTable(
-            html.STEPS_OF_PEAK, self._body, "step", html.MAX_STEPS, self._show, self._own_changes
+            run_steps.STEPS_OF_PEAK,
+            self._body,
+            "step",
+            run_steps.MAX_STEPS,
+            self._show,
+            self._own_changes,
         )
         self.sort, self.step = self.table.sort, self.table.rows
         self._workers, self._worker = widgets.HTML(), widgets.HTML()
@@ -242,9 +247,9 @@ class PlanTable(NamespaceWidget):
                     self.table.start = 0
                 head = _heading(run)
                 notes = self._note_words(run)
-                page = (self.table.start, html.MAX_STEPS)
-                drawn = html.run_table(rows, run.seconds, self._limits, of_peak=True, page=page)
-                shown = views.styled(drawn, html.STEPS_OF_PEAK.style + STYLE)
+                page = (self.table.start, run_steps.MAX_STEPS)
+                drawn = run_steps.table(rows, run.seconds, self._limits, of_peak=True, page=page)
+                shown = views.styled(drawn, run_steps.STEPS_OF_PEAK.style + STYLE)
                 on_page = rows[page[0] : page[0] + page[1]]
                 names = [(f"{row.step} {row.op}", row.step) for row in on_page]
             total = len(run.rows) if names and run is not None else 0
@@ -314,7 +319,7 @@ class PlanTable(NamespaceWidget):
 
     def _static_html(self) -> str:
         with self._lock:
-            run, above, most = self._run, self._above(), html.MAX_STEPS
+            run, above, most = self._run, self._above(), run_steps.MAX_STEPS
             if run is None or self._only_job():
                 return (
                     views.styled(join(above), job_view.COLUMNS.style)
@@ -324,9 +329,9 @@ class PlanTable(NamespaceWidget):
             rows, notes = self._ordered(), self._note_words(run)
             while True:
                 page = (self.table.start, most)
-                drawn = html.run_table(rows, run.seconds, self._limits, of_peak=True, page=page)
+                drawn = run_steps.table(rows, run.seconds, self._limits, of_peak=True, page=page)
                 parts = join([*above, _heading(run), drawn, *notes])
-                style = html.STEPS_OF_PEAK.style + (job_view.COLUMNS.style if above else "")
+                style = run_steps.STEPS_OF_PEAK.style + (job_view.COLUMNS.style if above else "")
                 text = views.styled(parts, style)
                 if len(text.encode()) <= MAX_OUTPUT_BYTES or most <= 1:
                     return text
