@@ -85,7 +85,7 @@ WIDGETS: tuple[WidgetSpec, ...] = (
         "graph",
         "widgets.graph_view",
         "GraphView()",
-        "the operations, with dtype and shape on every edge; all that one call or layer computes is "
+        "the operations, with dtype and shape on every edge; what one call or layer computes is "
         "one node until it is clicked; a click on a node shows its line, its shape and the value "
         "of the last call; large graphs are folded",
         tab="Graph",

@@ -440,7 +440,10 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         self.redraws.stop()
 
     def _static_text(self) -> str:
-        return f"{describe.printable(self._name)}{self.slice}: {summary.line(self._array)}"
+        name = describe.printable(self._name)
+        if self._matrix is not None:
+            return f"{name}: {summary.line(self._matrix)}"
+        return f"{name}{self.slice}: {summary.line(self._array)}"
 
     def _static_html(self) -> str:
         return self._numbers()

@@ -133,7 +133,7 @@ def _names_of(value: object) -> dict[str, Any] | None:
     if value is None or type(value) is dict:
         return value
     found = given.values_inside(value, "")
-    if found is None and (describe.is_tensor(value) or describe.held_array(value) is not None):
+    if found is None and (describe.is_tensor(value) or given.holds_numbers(value)):
         found = [(given.identifier_of(value), value)]
     if found is None:
         return value if isinstance(value, dict) else None  # a namespace of a class of its own

@@ -28,6 +28,7 @@ from kbench.notebook.drawing.heatmap import (
     thinned,
     unit_range,
 )
+from kbench.notebook.widgets.value_tab import ValueTab
 
 
 @pytest.mark.parametrize(
@@ -494,4 +495,18 @@ def test_a_large_sparse_value_is_not_made_dense() -> None:
     part.mode.value = "histogram"
     part.refresh()
     assert part.picture
+    part.close()
+
+
+def test_the_tab_of_values_takes_sparse_ones_and_keeps_the_format() -> None:
+    held = scipy.sparse.csr_matrix(np.eye(3) / 3)
+    part = ValueTab({"a": np.full((2, 2), 1 / 7), "s": held})
+    part._activate()
+    part.refresh()
+    assert part.view is not None and "0.1429" in part.view._body.value
+    part.view.digits.value = 8
+    part.chosen.value = "s"
+    assert "3 stored values" in part.view._body.value
+    part.view.refresh()
+    assert "0.33333333" in part.view._body.value
     part.close()
