@@ -164,14 +164,14 @@ class WorkbenchApp(App[int]):
                 self.link.start(lambda: open_existing(kernel))
 
         rows = [words for _, words in self.kernels]
-        self.push_screen(ListDialog("Kernels that run", rows), take)
+        self.push_screen(ListDialog("Running kernels", rows), take)
 
     def _take_theme(self, name: str) -> None:
         name = full_name(name)
         if name in self.available_themes:
             self.theme = name
         else:
-            self.problems.append(f"there is no theme {name!r}")
+            self.problems.append(f"unknown theme {name!r}")
             self.theme = DEFAULT
 
     def apply_user_files(self, folder: Path | None) -> None:

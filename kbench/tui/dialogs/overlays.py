@@ -131,7 +131,7 @@ async def show_documentation(bench: ScreenBench, assist: Assist) -> None:
     if text:
         show_text(bench, "Documentation", [Content(safe(line)) for line in text.split("\n")])
     else:
-        bench.notify("nothing is known about what stands at the cursor", 2)
+        bench.notify("no documentation for what is at the cursor", 2)
 
 
 def ask_restart(bench: ScreenBench, restart: Callable[[bool], None]) -> None:

@@ -133,7 +133,7 @@ class LessonCommands:
         ]
         if len(known) != 1:
             ways = ", ".join(f":{name}" for name in known or actions)
-            self._display.say([Content(f"no command :{word}; there are {ways}"[:400])])
+            self._display.say([Content(f"unknown command :{word}; choose from {ways}"[:400])])
         elif self._model.open:
             actions[known[0]]()
         self._put_back()

@@ -22,6 +22,7 @@ from kbench.tui.signal import (
 )
 from kbench.tui.text.glyphs import counted
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
+from kbench.tui.transcript.fit_curve import FitCurve
 from kbench.tui.transcript.pictures import Pictures
 
 if TYPE_CHECKING:
@@ -316,6 +317,9 @@ class SessionController:
     def _told(self, event: events.Told) -> None:
         if event.kind == "pace":
             self._now.pace = event.data
+        elif event.kind == "fit" and (block := self.running()) is not None:
+            block.fit = FitCurve.of(event.data)
+            self.transcript.changed(block)
         self.bench.tell(Pushed(event.kind, event.data))
 
     def _changed(self, event: events.Changed) -> None:

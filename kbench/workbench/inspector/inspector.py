@@ -102,7 +102,7 @@ class Inspector:
         ]
         self.answers = dict(served)
         """By the class of a question what answers it."""
-        self._pace = pace.Pace(publish)
+        self._pace = pace.Pace(publish, lambda: self._view.snapshot().values())
         self._publish = publish
         self._busy = False
         self._queued_config: JsonObject = {}
@@ -302,7 +302,7 @@ class Inspector:
                 try:
                     self._push_now()
                 except Exception:  # the next change must be pushed all the same
-                    _log.exception("a change could not be told")
+                    _log.exception("a change could not be reported")
             time.sleep(PUSH_SECONDS)
 
     def _push_now(self) -> None:

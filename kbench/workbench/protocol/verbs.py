@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.workbench.protocol.arrays import Export, Exporting, Find, Image, Stats, Window
+from kbench.workbench.protocol.arrays import Curve, Export, Exporting, Find, Image, Stats, Window
 from kbench.workbench.protocol.contents import Open
 from kbench.workbench.protocol.findings import Gradient, Nan, Versus, Watch
 from kbench.workbench.protocol.graphs import Graph
@@ -24,8 +24,30 @@ from kbench.workbench.protocol.session import (
 )
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
-    *(Hello, Push, Changes, Summary, Parts, Open, Window, Stats, Image, Find, Graph),
-    *(Export, Exporting, Config, Plan, Jobs, Help, Meanings, Cancel, Trace, Watch, Versus, Nan),
+    Hello,
+    Push,
+    Changes,
+    Summary,
+    Parts,
+    Open,
+    Window,
+    Stats,
+    Image,
+    Curve,
+    Find,
+    Graph,
+    Export,
+    Exporting,
+    Config,
+    Plan,
+    Jobs,
+    Help,
+    Meanings,
+    Cancel,
+    Trace,
+    Watch,
+    Versus,
+    Nan,
     Gradient,
 )
 """Every question that the inspector answers."""

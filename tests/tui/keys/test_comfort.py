@@ -269,7 +269,7 @@ def test_an_unknown_theme_on_the_command_line_gives_2(
 ) -> None:
     monkeypatch.setattr(main, "terminal_refusal", lambda: None)
     assert main.main(["--theme", "nonsense"]) == 2
-    assert "there is no theme 'nonsense'; there are dark, light" in capsys.readouterr().err
+    assert "unknown theme 'nonsense'; choose from dark, light" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -188,7 +188,7 @@ async def test_a_variable_is_compared_and_wrong_variants_are_refused() -> None:
         box = app.screen.query_one("Input")
         for text, words in (
             ("epsilon", "name=value,value is needed"),
-            ("speed=1", "there is no setting of this name"),
+            ("speed=1", "unknown setting; choose from"),
             ("", "are needed"),
         ):
             box.value = text

@@ -26,6 +26,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "open": {"name": "a", "start": 0, "count": 5},
     "stats": {"name": "a"},
     "image": {"name": "a", "size": [4, 4]},
+    "curve": {"name": "a", "stretches": 4},
     "find": {"name": "a", "what": "> 0"},
     "graph": {"name": "loss", "start": 0},
     "parts": {"names": ["a"]},
