@@ -11,7 +11,7 @@ from textual.content import Content
 from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.lesson import lesson_words
-from kbench.tui.prompt.prompt import completeness
+from kbench.tui.prompt.typed_code import completeness
 from kbench.tui.signal import QuitWanted
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import coloured

@@ -15,6 +15,7 @@ from kbench.tui.text.half_blocks import Canvas
 from kbench.tui.text.text import OutputDecoder, fold_words, one_line, safe, wrap
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.error_rows import EXPLAIN, error_rows
+from kbench.tui.transcript.fit_curve import FitCurve
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.output.terminal_lines import overwrite, settled
 
@@ -210,6 +211,7 @@ class Block:
         self.count: int | None = None
         self.seconds: float | None = None
         self.parts: list[OutputPart] = []
+        self.fit: FitCurve | None = None  # of a Keras fit that runs in it, or ran last
         self.folded = False
         self._cache: tuple[object, list[Content]] | None = None
         self._version = 0
@@ -318,4 +320,4 @@ class Block:
             else:
                 for line in part.text.split("\n"):
                     rows += wrap(Content.styled(safe(line), MUTED), width)
-        return rows
+        return rows if self.fit is None else rows + self.fit.rows(width, glyphs)

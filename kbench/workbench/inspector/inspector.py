@@ -51,6 +51,8 @@ from kbench.workbench.protocol.session import (
     HelloReply,
     Help,
     HelpReply,
+    Meanings,
+    MeaningsReply,
     Push,
     PushReply,
 )
@@ -100,7 +102,7 @@ class Inspector:
         ]
         self.answers = dict(served)
         """By the class of a question what answers it."""
-        self._pace = pace.Pace(publish)
+        self._pace = pace.Pace(publish, lambda: self._view.snapshot().values())
         self._publish = publish
         self._busy = False
         self._queued_config: JsonObject = {}
@@ -201,6 +203,7 @@ class Inspector:
             Parts.served_by(self._parts),
             Config.served_by(self._config),
             Help.served_by(self._help),
+            Meanings.served_by(self._meanings),
             Cancel.served_by(self._cancel),
         ]
 
@@ -273,6 +276,9 @@ class Inspector:
 
     def _help(self, asked: Help) -> HelpReply:
         return signature.help_at(asked.code, asked.position, self._view.snapshot())
+
+    def _meanings(self, asked: Meanings) -> MeaningsReply:
+        return signature.meanings(asked.names, self._view.snapshot())
 
     def _cancel(self, asked: Cancel) -> CancelReply:
         cancel.request()

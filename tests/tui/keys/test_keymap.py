@@ -15,7 +15,7 @@ from kbench.tui.keys.presets import PRESETS
 
 MISTAKES = [
     ("nonsense = 1", "there is no 'nonsense'"),
-    ('preset = "vi"', "unknown preset 'vi'; choose from default, emacs, vscode"),
+    ('preset = "vi"', "unknown preset 'vi'; choose from default, emacs, vscode, vim"),
     ("preset = 3", "unknown preset 3"),
     ("keys = 1", "'keys' must be a table"),
     ('[keys]\nnowhere = "x"', "nowhere: there is no such action"),

@@ -13,6 +13,8 @@ from kbench.tui.messages import FetchGraph, FetchPixel, PaneMessage, TitleChange
 from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
 from kbench.tui.panes.value import words as value_words
+from kbench.tui.panes.value.curve import CurveView
+from kbench.tui.panes.value.curve import Line as PlottedLine
 from kbench.tui.panes.value.entries import EntriesPage, EntriesRequest, EntriesView
 from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
 from kbench.tui.panes.value.picture import PictureRequest, PictureView
@@ -23,7 +25,7 @@ from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.workbench.core_types import Row
-from kbench.workbench.protocol.arrays import Window
+from kbench.workbench.protocol.arrays import Curve, CurveReply, Window
 from kbench.workbench.protocol.graphs import GraphReply
 
 MIN_HISTOGRAM_ROWS = 14
@@ -74,6 +76,7 @@ class ValuePane(Vertical):
         yield Line("value-head")
         yield Line("value-axes")
         yield ValueGrid()
+        yield CurveView()
         yield PictureView()
         yield GraphView("value-graph")
         yield EntriesView()
@@ -100,6 +103,11 @@ class ValuePane(Vertical):
         return self.query_one(PictureView)
 
     @property
+    def curve(self) -> CurveView:
+        """The plot below the cells of what has one axis."""
+        return self.query_one(CurveView)
+
+    @property
     def graph(self) -> GraphView:
         """What stands in the place of the grid when there is no value."""
         return self.query_one("#value-graph", GraphView)
@@ -116,6 +124,7 @@ class ValuePane(Vertical):
         shown = self.graph if as_graph else self.picture if self.as_picture else self.grid
         shown = self.entries if row.openable else shown
         had_focus = self.has_pseudo_class("focus-within")
+        self.curve.outdate()
         for view in (self.grid, self.picture, self.graph, self.entries):
             view.display = view is shown
         if had_focus and self.is_attached:
@@ -227,6 +236,11 @@ class ValuePane(Vertical):
             self.note, self._index, self._heading = "", picture.index, None
             self.picture.show(picture)
             self.on_picture_view_moved()
+
+    def show_curve(self, question: Curve, reply: CurveReply | None) -> None:
+        """Draw what was fetched; without it the cells have all the room."""
+        self.curve.show(question, reply)
+        self.grid.set_class(self.curve.display, "line")
 
     def show_pixel(self, window: Window, text: str) -> None:
         """What stands in the array where the cursor is, if that is still there."""
@@ -449,6 +463,7 @@ class ValuePane(Vertical):
     def _describe(self) -> None:
         if not self.query("#value-foot"):
             return  # not composed yet
+        self._plot()
         row = self.row
         head, axes = self.query_one("#value-head", Line), self.query_one("#value-axes", Line)
         self._describe_numbers(row)
@@ -462,6 +477,17 @@ class ValuePane(Vertical):
         head.show(value_words.head(row, way))
         axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
         self.post_message(TitleChanged("value", f"Value: {value_words.title(row)}"))
+
+    def _plot(self) -> None:
+        """The line plot takes the room that a single row of cells leaves."""
+        window = self.grid.window
+        line = None
+        if self.row is not None and self.grid.display and window is not None:
+            if window.row_axis is None and window.col_axis is not None:
+                axis, size = window.col_axis, window.cols[2]
+                line = PlottedLine(self.row.name, window.index, axis, size)
+        self.curve.follow(line, self.grid.at[1])
+        self.grid.set_class(self.curve.display, "line")
 
     def _axes_words(self, row: NameRow) -> str:
         if self.note:
