@@ -227,9 +227,14 @@ class Prompt(TextArea):
             self.tell_mode()
 
     @property
+    def commanding(self) -> bool:
+        """Whether a letter is a command, which may lead elsewhere."""
+        return self.vim is not None and self.vim.normal
+
+    @property
     def composing(self) -> bool:
         """Whether code is typed, which can be completed."""
-        return not self.answering and not (self.vim is not None and self.vim.normal)
+        return not self.answering and not self.commanding
 
     @property
     def mark(self) -> str:
@@ -289,7 +294,7 @@ class Prompt(TextArea):
 
     def action_newline(self) -> None:
         """Break the line and indent as the line before asks for; in vim's normal mode, go on."""
-        if self.vim is not None and self.vim.normal:
+        if self.commanding:
             self.action_cursor_down()
             return
         row, column = self.cursor_location

@@ -145,6 +145,17 @@ async def test_the_mode_is_seen_and_cells_run(size: tuple[int, int], tmp_path: P
         assert prompt.vim is None and "INSERT" not in text_of(app)
 
 
+async def test_what_is_typed_behind_a_command_goes_where_it_leads(tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text('preset = "vim"\n')
+    async with bench((120, 40), folder=tmp_path) as (app, pilot, _):
+        await settle(pilot)
+        await pilot.press("escape")
+        for key, character in (("slash", "/"), ("a", "a"), ("b", "b")):
+            app.post_message(events.Key(key, character))
+        await settle(pilot)
+        assert app.focused.value == "ab" and app.query_one("#prompt").text == ""  # type: ignore
+
+
 async def test_pages_of_a_grid(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text('preset = "vim"\n')
     async with bench((120, 40), folder=tmp_path) as (app, pilot, _):
