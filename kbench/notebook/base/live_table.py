@@ -44,7 +44,7 @@ STYLE = (
     "background:var(--jp-layout-color2)}"
     ".kb-grid button.mod-active.jupyter-button{text-decoration:underline}"
 )
-"""Goes with the live table alone."""
+"""Of all live tables."""
 
 
 class LiveTable:
@@ -92,7 +92,8 @@ class LiveTable:
         self._after = self._button("next", 1)
         self._words = widgets.HTML()
         self.pager = widgets.HBox([self._before, self._words, self._after])
-        self.box = widgets.VBox([self.pager, framed])
+        self._style = widgets.HTML(f"<style>{columns.style}{STYLE}</style>")  # sent once
+        self.box = widgets.VBox([self._style, self.pager, framed])
         self.sort.observe(self._sorted, "value")
         self.sort.on_msg(self._clicked)
 

@@ -247,6 +247,8 @@ def _edge(placed: _Placed, source: int, key: int) -> Html:
     start, end = placed.box(source), placed.box(key)
     x, y = start.left + start.width / 2, float(start.top + start.height)
     path = f"M{x:.0f} {y:.0f}"
+    y += len(placed.specs[source]) * _EDGE_LINE_PIXELS + 4  # past what stands beside the edge
+    path += f"L{x:.0f} {y:.0f}"
     for place, layer in placed.layout.bends.get((source, key), []):
         top = placed.tops[layer]
         path += _curve(x, y, placed.middle(place), top)

@@ -125,25 +125,23 @@ def names_table(
     rows: Sequence[VariableRow],
     title: str = "names",
     most_bytes: int = MAX_OUTPUT_BYTES,
-    more: str = "",
 ) -> str:
     """Rows of `namespace.View` as a table; a long list is cut, and says so.
 
-    Of `NameRows` (redraw.py) it says how many names there are in all, and which these are. `more`
-    are rules of style for a live table.
+    Of `NameRows` (redraw.py) it says how many names there are in all, and which these are.
     """
     if not rows:
         return page(_title(title), [element("p", "no names yet")])
     shown = rows[:MAX_ROWS]
     while True:
         total, start = getattr(rows, "total", len(rows)), getattr(rows, "start", 0)
-        text = _names_page(shown, total, title, start, more)
+        text = _names_page(shown, total, title, start)
         if len(text.encode()) <= most_bytes or len(shown) == 1:
             return text
         shown = shown[: max(len(shown) * 3 // 4, 1)]
 
 
-def _names_page(shown: Sequence[VariableRow], total: int, title: str, start: int, more: str) -> str:
+def _names_page(shown: Sequence[VariableRow], total: int, title: str, start: int) -> str:
     lines = [
         (
             row.name,
@@ -157,7 +155,7 @@ def _names_page(shown: Sequence[VariableRow], total: int, title: str, start: int
         for row in shown
     ]
     content = NAMES.drawn(span(start, len(shown), total, "name"), lines)
-    return styled(join([_title(title), content]), NAMES.style + more)
+    return styled(join([_title(title), content]), NAMES.style)
 
 
 def _last_shape(row: VariableRow) -> str:

@@ -18,7 +18,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.live_table import STYLE, LiveTable
+from kbench.notebook.base.live_table import LiveTable
 from kbench.notebook.base.namespace_widget import NamespaceWidget, Option, button, sentence
 from kbench.notebook.html import job_view, run_steps, views
 from kbench.notebook.html.columns import span
@@ -249,7 +249,7 @@ class PlanTable(NamespaceWidget):
                 notes = self._note_words(run)
                 page = (self.table.start, run_steps.MAX_STEPS)
                 drawn = run_steps.table(rows, run.seconds, self._limits, of_peak=True, page=page)
-                shown = views.styled(drawn, run_steps.STEPS_OF_PEAK.style + STYLE)
+                shown = views.styled(drawn)
                 on_page = rows[page[0] : page[0] + page[1]]
                 names = [(f"{row.step} {row.op}", row.step) for row in on_page]
             total = len(run.rows) if names and run is not None else 0
@@ -287,7 +287,7 @@ class PlanTable(NamespaceWidget):
             parts.append(element("p", words))
         self._set(self._job_head, views.styled(join(parts)))
         drawn = job_view.workers(page, span(table.start, len(page), len(rows), "worker"))
-        self._set(self._workers, views.styled(drawn, job_view.COLUMNS.style + STYLE))
+        self._set(self._workers, views.styled(drawn))
         names = [(job_text.name(row), row.number) for row in page]
         table.box.layout.display = "" if names else "none"
         table.show(names, len(rows), table.rows.value)

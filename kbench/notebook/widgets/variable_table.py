@@ -10,7 +10,7 @@ import ipywidgets as widgets
 from kbench.engine.graph import variables
 from kbench.engine.inspect import describe
 from kbench.notebook.base import given
-from kbench.notebook.base.live_table import STYLE, LiveTable
+from kbench.notebook.base.live_table import LiveTable
 from kbench.notebook.base.namespace_widget import NamespaceWidget, name_options
 from kbench.notebook.base.redraw import NameRows, names, rows
 from kbench.notebook.html import html, views
@@ -85,7 +85,7 @@ class VariableTable(NamespaceWidget):
             found = self._rows(self._wanted)
             wanted = self._wanted or self.chosen.value
             self.table.start, self._wanted = found.start, ""
-            self._draw(views.names_table(found, "names", _MAX_LIVE_BYTES, STYLE))
+            self._draw(views.names_table(found, "names", _MAX_LIVE_BYTES))
             self.table.show(name_options(row.key for row in found), found.total, wanted)
             self._detail()
 
