@@ -18,10 +18,10 @@ from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import VariableRow
 
 NEEDED = "a dictionary of names, a Keras model, a K.function, a tensor, a list of these, or a text"
-PAGE_ROWS = 50
-"""Names of a page: what is drawn and read in a moment, however many there are."""
+PAGE_ROWS = 25
+"""Names of a page: what an output holds, and is sent ten times a second while a loop runs."""
 _MAX_LIVE_BYTES = 40_000
-"""Of a live page; one that is saved is held to the limit of an output."""
+"""Of a live page, which is whole even with the longest names; one that is saved is cut."""
 _SORTS: dict[str, Callable[[VariableRow], Any]] = {
     "name": lambda row: row.name,
     "dtype[shape]": lambda row: (views.spec_of(row), row.name),
