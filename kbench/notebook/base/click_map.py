@@ -28,8 +28,6 @@ _RULES = (
     ".kb-canvas .kb-hits button.mod-active,.kb-canvas .kb-hits button:focus-visible{"
     "outline:3px solid var(--jp-brand-color1,Highlight)}",
 )
-CANVAS_RULES = "".join(_RULES)
-"""Style of a canvas; whoever draws in it sends this with the picture."""
 
 
 class ClickMap(widgets.ToggleButtons):  # type: ignore[misc]
@@ -68,4 +66,5 @@ def canvas(picture: Any, places: ClickMap) -> Any:
     """The picture, an HTML widget, with what can be clicked over it."""
     made = widgets.Box([picture, places])
     made.add_class("kb-canvas")
-    return made
+    style = widgets.HTML(f"<style>{''.join(_RULES)}</style>")  # sent once
+    return widgets.VBox([style, made])

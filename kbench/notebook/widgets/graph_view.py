@@ -18,6 +18,7 @@ from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_
 from kbench.notebook.drawing import graph_svg
 from kbench.notebook.html import graph_words, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, details, element, join
+from kbench.notebook.html.style import STYLE
 from kbench.notebook.widgets.graph_node import NodeCard
 from kbench.workbench.analysis.graph_fold import (
     COMPOSITE,
@@ -238,8 +239,8 @@ class GraphView(NamespaceWidget):
                 self.node.show(labels, tips, wanted)
             style = ""
             if picture is not None:
-                rules = click_map.CANVAS_RULES + self.node.rules(picture.boxes.values())
-                style = f"<style>{rules}</style>"
+                style = f"<style>{self.node.rules(picture.boxes.values())}</style>"
+                words = words.replace(f"<style>{STYLE}</style>", "")  # it is in the picture's
             shown = "" if picture is None else views.styled(picture.svg) + style
             if self._words.value != words:
                 self._words.value = words
