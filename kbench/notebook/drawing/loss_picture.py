@@ -51,7 +51,8 @@ def curve(values: Curve, label: str, width: int = WIDTH, height: int = HEIGHT) -
     ink = {"fill": "none", "stroke": "currentColor", "stroke_width": "1.5"}
     path = element("path", d=Html("".join(pieces)), stroke_linejoin="round", **ink)
     size = {"width": str(width), "height": str(height), "viewBox": f"0 0 {width} {height}"}
-    return element("svg", path, role="img", aria_label=label, **size)
+    middle = {"style": "vertical-align:middle"}
+    return element("svg", path, role="img", aria_label=label, **size, **middle)
 
 
 def _thinned(points: list[tuple[float, float]], most: int) -> list[tuple[float, float]]:

@@ -20,6 +20,7 @@ from kbench.engine.core.errors import KbenchError
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.workbench.analysis import compare
+from kbench.workbench.contents import open_verbs
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import (
@@ -52,6 +53,8 @@ from kbench.workbench.protocol.session import (
     HelloReply,
     Help,
     HelpReply,
+    Meanings,
+    MeaningsReply,
     Push,
     PushReply,
 )
@@ -90,6 +93,7 @@ class Inspector:
         served = [
             *self._served(),
             *array_verbs.ArrayVerbs(self._view).served(),
+            *open_verbs.OpenVerbs(self._view).served(),
             *self._watch_verbs.served(),
             *self._gradient_verbs.served(),
             *self._nan_verbs.served(),
@@ -101,7 +105,7 @@ class Inspector:
         self.answers = dict(served)
         """By the class of a question what answers it."""
         self.sampling = LiveSampling()
-        self._pace = pace.Pace(publish)
+        self._pace = pace.Pace(publish, lambda: self._view.snapshot().values())
         self._publish = publish
         self._busy = False
         self._queued_config: JsonObject = {}
@@ -218,6 +222,7 @@ class Inspector:
             Parts.served_by(self._parts),
             Config.served_by(self._config),
             Help.served_by(self._help),
+            Meanings.served_by(self._meanings),
             Cancel.served_by(self._cancel),
         ]
 
@@ -291,6 +296,9 @@ class Inspector:
     def _help(self, asked: Help) -> HelpReply:
         return signature.help_at(asked.code, asked.position, self._view.snapshot())
 
+    def _meanings(self, asked: Meanings) -> MeaningsReply:
+        return signature.meanings(asked.names, self._view.snapshot())
+
     def _cancel(self, asked: Cancel) -> CancelReply:
         cancel.request()
         return CancelReply(busy=self._busy)
@@ -313,7 +321,7 @@ class Inspector:
                 try:
                     self._push_now()
                 except Exception:  # the next change must be pushed all the same
-                    _log.exception("a change could not be told")
+                    _log.exception("a change could not be reported")
             time.sleep(PUSH_SECONDS)
 
     def _push_now(self) -> None:
