@@ -35,6 +35,9 @@ CANVAS_RULES = "".join(_RULES)
 class ClickMap(widgets.ToggleButtons):  # type: ignore[misc]
     """Buttons over a picture; `value` is the chosen one, or None."""
 
+    value: Any  # traits of the base class, which has no types
+    options: Any
+
     def __init__(self, words: str) -> None:
         self._class = f"kb-hits-{next(_numbers)}"
         super().__init__(options=[], description="node", tooltip=words)

@@ -119,6 +119,10 @@ class Redraws:
         self._ends: list[Undo] = []
         self.wanted: Callable[[Any], bool] = lambda payload: True
 
+    def add(self, begin: Callable[[], Undo]) -> None:
+        """Have one more thing begun with the next start."""
+        self._also = (*self._also, begin)
+
     @property
     def running(self) -> bool:
         """Whether events lead to redraws."""

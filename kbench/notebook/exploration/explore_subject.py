@@ -280,6 +280,8 @@ def _fill(
         if name in made.operands:
             continue
         default = sample.arguments.get(name, parameter.default)
+        if parameter.default not in (_EMPTY, None) and not isinstance(default, Code):
+            default = parameter.default  # what the user would get, not what a sample shows
         if made.public and others and shape is not None and default is not _EMPTY:
             default = explore_samples.fitting_value(made.name, name, default, shape)
         is_input = isinstance(default, Code) and not default.startswith("lambda")

@@ -262,7 +262,7 @@ def _duration(record: RunRecord) -> str:
 
 
 def _run_table(run: Row) -> Html:
-    """As `run_table`, of a run as the engine describes it."""
+    """As `run_steps.table`, of a run as the engine describes it."""
     steps = [PlanStep.built(row) for row in run["rows"]]
     return run_steps.table(steps, run["seconds"], page=(0, _MAX_FOLDED_STEPS))
 

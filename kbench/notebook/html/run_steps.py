@@ -62,4 +62,9 @@ def table(
         for row in steps[start : start + most]
     ]
     caption = f"{span(start, len(lines), len(steps), 'step')}, {seconds(whole)} in all"
-    return (STEPS_OF_PEAK if of_peak else STEPS).drawn(caption, lines)
+    return columns(of_peak).drawn(caption, lines)
+
+
+def columns(of_peak: bool) -> Columns:
+    """The columns of such a table; their style goes with it."""
+    return STEPS_OF_PEAK if of_peak else STEPS

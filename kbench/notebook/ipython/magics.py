@@ -32,7 +32,7 @@ from kbench.engine.runtime import profile as trace
 from kbench.notebook import registry
 from kbench.notebook.base import recording
 from kbench.notebook.base.redraw import names, rows
-from kbench.notebook.html import html, job_view, show, views
+from kbench.notebook.html import job_view, run_steps, show, views
 from kbench.notebook.html.markup import Html, element, join, table
 from kbench.notebook.ipython import blanks, opening
 from kbench.version import __version__
@@ -377,5 +377,6 @@ def _run(rows: JsonObject) -> TextAndHtml:
         lines.append(f"  {len(steps)} steps, the first 40 shown")
     title: Html = element("p", element("b", f"function {rows['function']}"), class_="kb-head")
     limits = plan_text.known_limits()
-    shown = html.run_table(steps, float(rows["seconds"]), limits, of_peak=limits is not None)
-    return TextAndHtml("\n".join(lines), views.styled(join([title, shown])))
+    shown = run_steps.table(steps, float(rows["seconds"]), limits, of_peak=limits is not None)
+    style = run_steps.columns(limits is not None).style
+    return TextAndHtml("\n".join(lines), views.styled(join([title, shown]), style))

@@ -33,10 +33,12 @@ from kbench.workbench.inspector import (
     recorder,
     signature,
 )
+from kbench.workbench.kernel.live_sampling import LiveSampling
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.nan import nan_verbs
 from kbench.workbench.progress import pace
 from kbench.workbench.protocol import messages, verbs
+from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import Parts, PartsReply, Summary, SummaryReply
 from kbench.workbench.protocol.question import Served
@@ -102,6 +104,7 @@ class Inspector:
         ]
         self.answers = dict(served)
         """By the class of a question what answers it."""
+        self.sampling = LiveSampling()
         self._pace = pace.Pace(publish, lambda: self._view.snapshot().values())
         self._publish = publish
         self._busy = False
@@ -125,6 +128,19 @@ class Inspector:
         return self._view
 
     @property
+    def busy(self) -> bool:
+        """Whether a cell runs."""
+        return self._busy
+
+    def sample_watches(self, expressions: list[str]) -> list[WatchRow]:
+        """Rows of the watches that are quick, evaluated on this thread: the running cell's."""
+        return self._watch_verbs.watches.sample(expressions)
+
+    def sample_gradients(self, loss: str) -> JsonObject | None:
+        """What a push tells of gradients, computed on this thread; None where they are slow."""
+        return self._gradient_verbs.sample(loss)
+
+    @property
     def sandbox(self) -> Sandbox:
         """What runs something beside the program, between cells."""
         return self._sandbox
@@ -144,11 +160,13 @@ class Inspector:
         self._job_verbs.cell_started()
         self._sandbox.block()
         self._gradient_verbs.sandbox.block()
+        self.sampling.cell_started()
         self._nan_verbs.sandbox.block()
 
     def cell_ended(self) -> None:
         """A cell has ended: apply what waited, look which names were rebound."""
         self._busy = False
+        self.sampling.cell_ended()
         self._pace.cell_ended()
         self._sandbox.unblock()
         self._gradient_verbs.sandbox.unblock()
@@ -168,6 +186,7 @@ class Inspector:
     def close(self) -> None:
         """Stop listening and pushing."""
         self._closed = True
+        self.sampling.cell_ended()
         self._pace.close()
         for stop in self._unsubscribe:
             stop()
