@@ -131,6 +131,13 @@ def test_sections_and_errors_of_a_docstring_are_apart(monkeypatch: pytest.Monkey
     assert "```pycon\n>>> K.relu(-1)\n0\n```" in text
 
 
+def test_ci_builds_strictly_and_aloud() -> None:
+    """Quiet, MkDocs counts no warnings, so that nothing is strict."""
+    run = (ROOT / ".ci" / "run").read_text("utf-8")
+    (build,) = re.findall(r"mkdocs build .*", run)
+    assert "--strict" in build and not re.search(r" (-q|--quiet)\b", build)
+
+
 def test_every_page_of_docs_is_in_the_navigation() -> None:
     listed = set(re.findall(r"[\w/]+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
     there = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")}
