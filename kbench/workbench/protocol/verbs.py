@@ -8,15 +8,16 @@ from typing import Any
 from kbench.workbench.protocol.arrays import Export, Exporting, Find, Image, Stats, Window
 from kbench.workbench.protocol.contents import Open
 from kbench.workbench.protocol.findings import Gradient, Nan, Versus, Watch
-from kbench.workbench.protocol.graphs import Graph
+from kbench.workbench.protocol.graphs import Graph, Node
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import Parts, Summary
+from kbench.workbench.protocol.past import Past
 from kbench.workbench.protocol.question import Question
 from kbench.workbench.protocol.runs import Jobs, Plan, Trace
 from kbench.workbench.protocol.session import Cancel, Changes, Config, Hello, Help, Push
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
-    *(Hello, Push, Changes, Summary, Parts, Open, Window, Stats, Image, Find, Graph),
+    *(Hello, Push, Changes, Summary, Parts, Open, Past, Window, Stats, Image, Find, Graph, Node),
     *(Export, Exporting, Config, Plan, Jobs, Help, Cancel, Trace, Watch, Versus, Nan, Gradient),
 )
 """Every question that the inspector answers."""

@@ -38,6 +38,8 @@ REFUSED = {
     "export": ({"name": "a", "path": "a.xyz"}, "value"),
     "exporting": ({"job": 1}, "job"),
     "versus": ({}, "name"),
+    "past": ({"name": "a", "step": -1}, "past"),
+    "node": ({"name": "loss", "number": 2, "node": "x:0"}, "feeds"),
 }
 
 

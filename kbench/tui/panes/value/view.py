@@ -13,7 +13,7 @@ from kbench.tui.messages import FetchGraph, FetchPixel, PaneMessage, TitleChange
 from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
 from kbench.tui.panes.value import words as value_words
-from kbench.tui.panes.value.entries import EntriesPage, EntriesRequest, EntriesView
+from kbench.tui.panes.value.entries import EntriesPage, EntriesView
 from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
 from kbench.tui.panes.value.picture import PictureRequest, PictureView
 from kbench.tui.panes.value.slices import Target, cell_index, free_axes, stepped, with_cell
@@ -22,6 +22,7 @@ from kbench.tui.session.bars import Line
 from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
+from kbench.workbench.contents.address import root_of, split_cell
 from kbench.workbench.core_types import Row
 from kbench.workbench.protocol.arrays import Window
 from kbench.workbench.protocol.graphs import GraphReply
@@ -49,17 +50,11 @@ class ValuePane(Vertical):
             self.request = request
             super().__init__()
 
-    class FetchEntries(PaneMessage):
-        """A page of what is inside the shown name is needed."""
-
-        def __init__(self, request: EntriesRequest) -> None:
-            self.request = request
-            super().__init__()
-
     def __init__(self) -> None:
         super().__init__(id="value")
         self.shown = ""
         self.trail = Trail()
+        self.when = ""  # after which cells it is what is shown, where that is the past
         self.row: NameRow | None = None
         self.stats: Statistics | None = None
         self.note = ""
@@ -123,7 +118,7 @@ class ValuePane(Vertical):
         if as_graph:
             self.post_message(FetchGraph(row.name))
         elif row.openable:
-            self.call_after_refresh(self._ask_entries)  # when its room is known
+            self.entries.open(row.name)
         elif row.held and self.as_picture:
             self.call_after_refresh(self._ask_picture)  # when its room is known
         elif row.held:
@@ -135,15 +130,12 @@ class ValuePane(Vertical):
             request = PictureRequest(self.shown, room, self._index, *self._axes, self._colours)
             self.post_message(self.FetchPicture(request))
 
-    def _ask_entries(self) -> None:
-        if self.shown and self.row is not None and self.row.openable:
-            self.post_message(self.FetchEntries(self.entries.request(self.shown)))
-
     # ------------------------------------------------------------------ content
 
     def open(self, row: NameRow, as_graph: bool = False) -> None:
         """Show this name from its start; as a graph if asked, or if it has no value."""
         self.trail.clear()
+        self.when = ""
         self._open(row, as_graph)
 
     def enter(self, row: NameRow) -> None:
@@ -164,7 +156,32 @@ class ValuePane(Vertical):
         self.entries.place(at[0])
         self.grid.at = at
 
+    def action_ask(self, what: str) -> None:
+        """The controller knows what to do."""
+        self.post_message(ValueCommand(what))
+
+    def set_when(self, words: str) -> None:
+        """Say when what is shown was what it is."""
+        self.when = words
+        self._describe()
+
+    def travel(self, row: NameRow, when: str) -> None:
+        """Show what is shown as it was after another cell, in the same place if it has that."""
+        root = root_of(row.name)
+        self.trail.move(root)
+        alike = self.row is not None and (row.shape, row.dtype) == (self.row.shape, self.row.dtype)
+        at = self.entries.at
+        if alike:
+            self.shown, self.row, self.note, self.stats = row.name, row, "", row.stats
+            self._fetch(row)
+        else:
+            self._open(row)
+            self.entries.place(at)
+        self.when = when
+        self._describe()
+
     def _open(self, row: NameRow, as_graph: bool = False) -> None:
+        self.when = self.when if split_cell(row.name)[1] is not None else ""
         if row.name != self.shown:
             self._clear()
             self.stats = None
@@ -417,32 +434,10 @@ class ValuePane(Vertical):
         elif self.shown and self.row is not None:
             self.post_message(ValueCommand(event.what))
 
-    def on_entries_view_wanted(self, event: EntriesView.Wanted) -> None:
-        """The entries have scrolled out of what is at hand."""
-        event.stop()
-        if self.shown:
-            self.post_message(self.FetchEntries(replace(event.request, name=self.shown)))
-
     def on_entries_view_moved(self, event: EntriesView.Moved) -> None:
         """Which entry it is stands above them."""
         event.stop()
         self._describe()
-
-    def on_entries_view_chosen(self, event: EntriesView.Chosen) -> None:
-        """What is inside is opened, unless only the program could say what it is."""
-        event.stop()
-        if event.row.kind == "property":
-            self.app.notify(value_words.PROPERTY, timeout=3, markup=False)
-        else:
-            self.enter(event.row)
-
-    def on_entries_view_asked(self, event: EntriesView.Asked) -> None:
-        """Back, or the screen opens a dialog."""
-        event.stop()
-        if event.what == "back":
-            self.action_back()
-        else:
-            self.post_message(ValueCommand(event.what))
 
     # ------------------------------------------------------------------ words
 
@@ -459,7 +454,7 @@ class ValuePane(Vertical):
             self.post_message(TitleChanged("value", "Value"))
             return
         way = self.trail.words(self.shown, max(self.size.width - value_words.HEAD_CELLS, 8))
-        head.show(value_words.head(row, way))
+        head.show(value_words.head(row, way, self.when))
         axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
         self.post_message(TitleChanged("value", f"Value: {value_words.title(row)}"))
 
