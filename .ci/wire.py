@@ -86,6 +86,8 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
     ("An array as a picture of at most `size` pixels: base64, a byte for each pixel, or three with "
      "`colours`.",
      [{"verb": "image", "name": "w", "size": [4, 4]}], ""),
+    ("A line of an array as a curve: least and greatest of each stretch.",
+     [{"verb": "curve", "name": "w", "stretches": 8, "index": [1, 0], "axis": 1}], ""),
     ("The next element that a condition holds for, from the index `after` on.",
      [{"verb": "find", "name": "w", "what": "> 2"}], ""),
     ("The operations behind a tensor, inputs first; `inputs` are the ids of other rows.",
@@ -108,6 +110,8 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
      [{"verb": "config", "set": {"epsilon": 1e-06}}], ""),
     ("The signature of the call at a position of some code.",
      [{"verb": "help", "code": "K.relu(x", "position": 8}], ""),
+    ("What names stand for, for a list of completions.",
+     [{"verb": "meanings", "names": ["K.conv1d", "K", "w"]}], ""),
     ("Writes an array to a file in the kernel's process. A large one goes on beside the program, "
      "and `job` numbers it.",
      [{"verb": "export", "name": "w", "path": "w.npy"}], ""),

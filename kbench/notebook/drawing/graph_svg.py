@@ -57,7 +57,7 @@ def drawing(
         join(parts),
         xmlns="http://www.w3.org/2000/svg",
         role="img",
-        aria_label=f"graph of {title}: {len(rows)} nodes, told as a list below",
+        aria_label=f"graph of {title}: {len(rows)} nodes, listed below",
         width=str(wide),
         height=str(high),
         viewBox=f"0 0 {wide} {high}",

@@ -114,6 +114,28 @@ class Image(Question[ImageReply], verb="image"):
     limits: list[float] | None = None
 
 
+class CurveReply(Answer):
+    """`low`, `high`: of the finite elements of each stretch; `bad`: stretches with a NaN or Inf."""
+
+    name: str
+    axis: int
+    index: list[int]
+    size: int
+    sampled: bool
+    low: list[float | None]
+    high: list[float | None]
+    bad: list[int]
+
+
+class Curve(Question[CurveReply], verb="curve"):
+    """One line of an array, along `axis`, as least and greatest of so many stretches."""
+
+    name: str
+    stretches: int
+    index: list[int] | None = None
+    axis: int = -1
+
+
 class FindReply(Answer):
     """Of one piece: `rest` is where to go on and how many elements are left, None at the end."""
 

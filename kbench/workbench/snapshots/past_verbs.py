@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from kbench.engine.inspect import describe
 from kbench.workbench.contents import address
 from kbench.workbench.inspector import namespace
 from kbench.workbench.protocol.messages import ProtocolError
@@ -27,13 +28,16 @@ class PastVerbs:
 
     def start(self) -> None:
         """Keep values from the end of the next cell on."""
+        if not self._on:
+            Copier().copy([0])  # loads what copying needs, lest the first cell pay for it
+            describe.is_masked(None)
         self._on = True
 
     def cell_ended(self, number: int | None = None) -> None:
         """Keep what has changed by a cell; 0 is one that is not counted."""
         cell = self._snapshots.last + 1 if number is None else number
         if self._on and cell:
-            self._snapshots.take(cell, self._view.values(), time.perf_counter)
+            self._snapshots.take(cell, self._view.values(), time.thread_time)
 
     def copy_of(self, name: str, cell: int) -> object:
         """A copy of what a name, or what is inside it, was after a cell; raises ProtocolError."""

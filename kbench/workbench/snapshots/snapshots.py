@@ -28,7 +28,7 @@ MAX_BUDGET_MB = 1 << 20
 MAX_CELL_BYTES = 16 << 20
 """That one cell adds at most: some 5 ms of copying."""
 MAX_CELL_SECONDS = 0.02
-"""That one cell takes at most; what is left is not kept after it."""
+"""That one cell takes at most, of the processor; what is left is not kept after it."""
 GONE = "it does not exist"
 
 

@@ -52,7 +52,7 @@ async def test_a_cell_of_a_value_is_watched() -> None:
 
 
 async def test_watches_are_added_edited_refused_copied_and_removed() -> None:
-    async with bench((120, 40), session_with(items=[1, 2])) as (app, pilot, session):
+    async with bench((140, 40), session_with(items=[1, 2])) as (app, pilot, session):
         await pilot.press("alt+3")
         assert "press w on a variable" in await until(app, pilot, "No watches yet")
         await type_watch(pilot, "len(items) + 40")

@@ -26,10 +26,12 @@ ASKED: dict[str, dict[str, Any]] = {
     "open": {"name": "a", "start": 0, "count": 5},
     "stats": {"name": "a"},
     "image": {"name": "a", "size": [4, 4]},
+    "curve": {"name": "a", "stretches": 4},
     "find": {"name": "a", "what": "> 0"},
     "graph": {"name": "loss", "start": 0},
     "parts": {"names": ["a"]},
     "help": {"code": "len(", "position": 4},
+    "meanings": {"names": ["a", "len"]},
     "watch": {"expressions": ["a"]},
     "jobs": {"most": 3},
     "plan": {"record": True},
@@ -39,7 +41,7 @@ REFUSED = {
     "exporting": ({"job": 1}, "job"),
     "versus": ({}, "name"),
     "past": ({"name": "a", "step": -1}, "past"),
-    "node": ({"name": "loss", "number": 2, "node": "x:0"}, "feeds"),
+    "node": ({"name": "loss", "number": 0, "node": "other:0"}, "name"),
 }
 
 

@@ -10,6 +10,7 @@ from kbench.tui.messages import FetchGraph, FetchPixel, RowsRead, ShowValue, Val
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.bench import Bench, PaneController
 from kbench.tui.panes.value import commands, words
+from kbench.tui.panes.value.curve import CurveView
 from kbench.tui.panes.value.entries import EntriesPage, EntriesRequest, EntriesView
 from kbench.tui.panes.value.export import Exporter
 from kbench.tui.panes.value.grid import WindowRequest
@@ -24,7 +25,7 @@ from kbench.tui.text.table import Table
 from kbench.tui.text.text import safe
 from kbench.workbench.contents.address import root_of
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.protocol.arrays import Image, Stats, Window
+from kbench.workbench.protocol.arrays import Curve, Image, Stats, Window
 from kbench.workbench.protocol.contents import Open
 from kbench.workbench.protocol.graphs import Graph
 from kbench.workbench.protocol.names import Summary
@@ -37,6 +38,7 @@ class ValueController(PaneController):
         super().__init__(bench)
         self._requests = Latest(bench.run)
         self._pixel = Latest(bench.run)
+        self._curve = Latest(bench.run)
         self.search = ValueSearch(bench)
         self.exporter = Exporter(bench)
         self._past = PastValues(bench)
@@ -52,6 +54,7 @@ class ValueController(PaneController):
         bench.on(EntriesView.Fetch, lambda event: self.fetch_entries(event.request))
         bench.on(EntriesView.Chosen, lambda event: self._chosen(event.row))
         bench.on(ValuePane.FetchPicture, lambda event: self.fetch_picture(event.request))
+        bench.on(CurveView.Wanted, lambda event: self.fetch_curve(event.question))
         bench.on(FetchPixel, lambda event: self.fetch_pixel(event.window))
         bench.on(FetchGraph, lambda event: self.fetch_graph(event.name))
         bench.on(ValueCommand, self._command)
@@ -256,6 +259,17 @@ class ValueController(PaneController):
             return
         if request.name == pane.shown:
             pane.show_picture(pane_rows.ArrayPicture.of(data))
+
+    def fetch_curve(self, question: Curve) -> None:
+        """Fetch the plot of a line."""
+        self._curve.submit(partial(self._fetch_curve, question))
+
+    async def _fetch_curve(self, question: Curve) -> None:
+        pane, reply = self.pane, None
+        with contextlib.suppress(AskFailed):  # of texts, say: the cells are there all the same
+            reply = await self.bench.ask(question)
+        if pane is not None:
+            pane.show_curve(question, reply)
 
     def fetch_pixel(self, window: Window | None) -> None:
         """Fetch what the cursor in a picture is on."""

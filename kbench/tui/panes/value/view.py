@@ -6,29 +6,26 @@ from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.content import Content
 
 from kbench.tui.keys import keys
 from kbench.tui.messages import FetchGraph, FetchPixel, PaneMessage, TitleChanged, ValueCommand
 from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
+from kbench.tui.panes.value import labels
 from kbench.tui.panes.value import words as value_words
+from kbench.tui.panes.value.curve import CurveView
+from kbench.tui.panes.value.curve import Line as PlottedLine
 from kbench.tui.panes.value.entries import EntriesPage, EntriesView
 from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
 from kbench.tui.panes.value.picture import PictureRequest, PictureView
 from kbench.tui.panes.value.slices import Target, cell_index, free_axes, stepped, with_cell
 from kbench.tui.panes.value.trail import Trail
 from kbench.tui.session.bars import Line
-from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
-from kbench.tui.themes import MUTED
 from kbench.workbench.contents.address import root_of, split_cell
 from kbench.workbench.core_types import Row
-from kbench.workbench.protocol.arrays import Window
+from kbench.workbench.protocol.arrays import Curve, CurveReply, Window
 from kbench.workbench.protocol.graphs import GraphReply
-
-MIN_HISTOGRAM_ROWS = 14
-"""Rows of the pane from which on the histogram has a line of its own."""
 
 
 class ValuePane(Vertical):
@@ -69,6 +66,7 @@ class ValuePane(Vertical):
         yield Line("value-head")
         yield Line("value-axes")
         yield ValueGrid()
+        yield CurveView()
         yield PictureView()
         yield GraphView("value-graph")
         yield EntriesView()
@@ -95,6 +93,11 @@ class ValuePane(Vertical):
         return self.query_one(PictureView)
 
     @property
+    def curve(self) -> CurveView:
+        """The plot below the cells of what has one axis."""
+        return self.query_one(CurveView)
+
+    @property
     def graph(self) -> GraphView:
         """What stands in the place of the grid when there is no value."""
         return self.query_one("#value-graph", GraphView)
@@ -111,6 +114,7 @@ class ValuePane(Vertical):
         shown = self.graph if as_graph else self.picture if self.as_picture else self.grid
         shown = self.entries if row.openable else shown
         had_focus = self.has_pseudo_class("focus-within")
+        self.curve.outdate()
         for view in (self.grid, self.picture, self.graph, self.entries):
             view.display = view is shown
         if had_focus and self.is_attached:
@@ -244,6 +248,11 @@ class ValuePane(Vertical):
             self.note, self._index, self._heading = "", picture.index, None
             self.picture.show(picture)
             self.on_picture_view_moved()
+
+    def show_curve(self, question: Curve, reply: CurveReply | None) -> None:
+        """Draw what was fetched; without it the cells have all the room."""
+        self.curve.show(question, reply)
+        self.grid.set_class(self.curve.display, "line")
 
     def show_pixel(self, window: Window, text: str) -> None:
         """What stands in the array where the cursor is, if that is still there."""
@@ -444,43 +453,18 @@ class ValuePane(Vertical):
     def _describe(self) -> None:
         if not self.query("#value-foot"):
             return  # not composed yet
-        row = self.row
-        head, axes = self.query_one("#value-head", Line), self.query_one("#value-axes", Line)
-        self._describe_numbers(row)
-        if row is None:
-            words = self.note or value_words.EMPTY
-            head.show(Content.styled(f" {safe(words)}", MUTED))
-            axes.show(Content(""))
-            self.post_message(TitleChanged("value", "Value"))
-            return
-        way = self.trail.words(self.shown, max(self.size.width - value_words.HEAD_CELLS, 8))
-        head.show(value_words.head(row, way, self.when))
-        axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
-        self.post_message(TitleChanged("value", f"Value: {value_words.title(row)}"))
+        self._plot()
+        labels.write(self)
+        title = f"Value: {value_words.title(self.row)}" if self.row is not None else "Value"
+        self.post_message(TitleChanged("value", title))
 
-    def _axes_words(self, row: NameRow) -> str:
-        if self.note:
-            return safe(self.note)
-        if row.openable:
-            width = self.query_one("#value-axes", Line).size.width or 80
-            return value_words.entry(
-                self.entries.page, self.entries.at, bool(self.trail), width - 1
-            )
-        if not row.held:
-            return value_words.no_value(row)
-        drawn = self.picture.picture if self.as_picture else None
-        width = (self.query_one("#value-axes", Line).size.width or 80) - 1
-        at = "" if drawn is None else value_words.pixel(drawn, self.picture.at, self.picture.value)
-        return value_words.where(row, self.target, drawn, width, at)
-
-    def _describe_numbers(self, row: NameRow | None) -> None:
-        held = row is not None and row.held
-        stats = (self.stats or row.stats) if row is not None and held else None
-        glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
-        tall = self.size.height >= MIN_HISTOGRAM_ROWS and stats is not None and bool(stats.bins)
-        bars = self.query_one("#value-histogram", Line)
-        bars.display = tall
-        bars.show(value_words.histogram_line(stats, glyphs, self.size.width))
-        note = row.note if row is not None and held and row.shape else ""
-        foot = value_words.statistics(stats, glyphs, not tall, note)
-        self.query_one("#value-foot", Line).show(foot)
+    def _plot(self) -> None:
+        """The line plot takes the room that a single row of cells leaves."""
+        window = self.grid.window
+        line = None
+        if self.row is not None and self.grid.display and window is not None:
+            if window.row_axis is None and window.col_axis is not None:
+                axis, size = window.col_axis, window.cols[2]
+                line = PlottedLine(self.row.name, window.index, axis, size)
+        self.curve.follow(line, self.grid.at[1])
+        self.grid.set_class(self.curve.display, "line")
