@@ -74,6 +74,10 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
      "whose `key` opens them in turn; or the lines of a text, cut at `width` characters.",
      [{"verb": "open", "name": "history"}, {"verb": "open", "name": "history['loss']", "count": 2}],
      ""),
+    ("What a name was after an earlier cell: `cell`, or with `step` the value before or after the "
+     "one that is shown. `name` of the reply is what to ask by from then on, with any verb. Values "
+     "are kept, within a number of bytes, from the first `hello` on.",
+     [{"verb": "past", "name": "w", "cell": 1}], ""),
     ("A slice of an array as texts. `rows` and `cols` are first, end and (in the reply) size; "
      "`heat` has a digit for each cell, by its place between the limits.",
      [{"verb": "window", "name": "w", "rows": [0, 2], "cols": [0, 2]}], ""),
@@ -88,6 +92,9 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
      [{"verb": "find", "name": "w", "what": "> 2"}], ""),
     ("The operations behind a tensor, inputs first; `inputs` are the ids of other rows.",
      [{"verb": "graph", "name": "y"}], ""),
+    ("The value of a node on what was fed last: known from the last run, or computed again beside "
+     "the program, which `words` say. `name` of the reply is what to ask by for its cells.",
+     [{"verb": "node", "name": "loss", "number": 2, "node": "relu:0"}], ""),
     ("The steps of a recorded run: the last, the last of a `function`, or the one of a number "
      "(`run`). With `step` only the generated source of that step. `measure` finds out what the "
      "machine can do at best.",

@@ -131,6 +131,8 @@ class Shell(Protocol):
     ask_exit: Callable[[], None]
     init_user_ns: Callable[[], None]
 
+    def register_magic_function(self, func: object, magic_kind: str, magic_name: str) -> None: ...
+
     @property
     def events(self) -> CellEvents: ...
     @property

@@ -90,7 +90,8 @@ def child(value: object, step: str) -> object:
     Raises:
         LookupError: there is no such entry; its text says why, for people.
     """
-    for group in groups(value):
+    found = [_elements(value)] if type(value) is np.ndarray else groups(value)
+    for group in found:
         try:
             return group.find(step)
         except (KeyError, IndexError):

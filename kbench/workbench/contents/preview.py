@@ -53,8 +53,10 @@ def plain(value: Any) -> str | None:
     if kind in (bool, float, complex, type(None), type(Ellipsis), type(NotImplemented)):
         return str(value)
     module = str(type.__getattribute__(kind, "__module__"))
-    if module in _WRITTEN_MODULES or module.partition(".")[0] == "pandas" and _is_scalar(kind):
+    if module in _WRITTEN_MODULES:
         return str(value)
+    if module.partition(".")[0] == "pandas" and _is_scalar(kind):
+        return str(value).removesuffix(" 00:00:00")
     if issubclass(kind, enum.Enum):
         return f"{kind.__name__}.{attributes.held(value).get('_name_')}"
     return None

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbench.engine.inspect import describe
-from kbench.workbench.analysis import keras_graph, keras_models
+from kbench.workbench.analysis import keras_graph, keras_models, node_value
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import graph_calls, namespace, recorder
+from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.protocol import messages
-from kbench.workbench.protocol.graphs import Graph, GraphNode, GraphReply
+from kbench.workbench.protocol.graphs import Graph, GraphNode, GraphReply, Node, NodeReply
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.question import Served
 
@@ -33,21 +34,20 @@ MAX_SHOWN_ELEMENTS = 8
 class GraphVerbs:
     """Serves the names of one view."""
 
-    def __init__(self, view: namespace.View, runs: recorder.Recorder) -> None:
+    def __init__(self, view: namespace.View, runs: recorder.Recorder, sandbox: Sandbox) -> None:
         self._view = view
         self._recorder = runs
+        self._sandbox = sandbox
 
     def served(self) -> list[Served]:
         """The questions that are answered here."""
-        return [Graph.served_by(self._graph)]
+        return [Graph.served_by(self._graph), Node.served_by(self._node)]
 
     def _graph(self, asked: Graph) -> GraphReply:
         part, start = self._view.part(asked.name), asked.start
         value = part.value
         layer = keras_models.is_layer(value)
-        tensors = roots(value)
-        if not tensors and not layer:
-            raise ProtocolError("name", f"{describe.printable(asked.name)} is not a tensor")
+        tensors = [] if layer else _tensors(asked.name, value)
         seen = _Seen(self._recorder)
         if start is not None and not layer:
             return _page(tensors, max(start, 0), seen)
@@ -64,6 +64,40 @@ class GraphVerbs:
             limit //= 2
             found = build(limit)
         return found
+
+    def _node(self, asked: Node) -> NodeReply:
+        part = self._view.part(asked.name)
+        if keras_models.is_layer(part.value):
+            node = keras_graph.tensor_at(part.value, part.owner, asked.number, asked.layers)
+            known = node is not None and (asked.layers or _shown_name(node) == asked.node)
+        else:
+            nodes = describe.nodes(_tensors(asked.name, part.value))
+            node = nodes[asked.number] if 0 <= asked.number < len(nodes) else None
+            known = node is not None and _shown_name(node) == asked.node
+        if node is None or not known:
+            raise ProtocolError("name", f"{describe.printable(asked.node)} is gone from the graph")
+        found = node_value.of(node, self._recorder, self._sandbox, self._called)
+        name = f"{asked.node} in {asked.name}"
+        self._view.keep_node_value(name, found.value)
+        row = self._view.row_of(name, found.value, statistics=True)
+        return NodeReply(name=name, row=row, words=found.words)
+
+    def _called(self, node: Tensor) -> str:
+        """The user's name of a tensor; the tensor's own where it has none."""
+        names = (name for name, value in self._view.values().items() if value is node)
+        return next(names, _shown_name(node).partition(":")[0])
+
+
+def _shown_name(node: Tensor) -> str:
+    return describe.printable(node.name)
+
+
+def _tensors(name: str, value: object) -> list[Tensor]:
+    """What a graph is drawn of."""
+    found = roots(value)
+    if not found:
+        raise ProtocolError("name", f"{describe.printable(name)} is not a tensor")
+    return found
 
 
 def roots(value: object) -> list[Tensor]:

@@ -59,6 +59,7 @@ from kbench.workbench.protocol.session import (
     PushReply,
 )
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
+from kbench.workbench.snapshots import past_verbs
 from kbench.workbench.watches import watch_verbs
 
 PUSH_SECONDS = 0.1
@@ -88,17 +89,20 @@ class Inspector:
         self._gradient_verbs = gradient_verbs.GradientVerbs(self._view, self._recorder, publish)
         self._nan_verbs = nan_verbs.NanVerbs(self._view, self._recorder, publish)
         self._compare_verbs = compare.CompareVerbs(self._recorder)
+        self.past = past_verbs.PastVerbs(self._view)
+        """The values of names after earlier cells."""
         self._job_verbs = job_verbs.JobVerbs(self._recorder, publish)
         runs = plan_verbs.PlanVerbs(self._view, self._recorder, self._sandbox, self._job_verbs)
         served = [
             *self._served(),
             *array_verbs.ArrayVerbs(self._view).served(),
             *open_verbs.OpenVerbs(self._view).served(),
+            *self.past.served(),
             *self._watch_verbs.served(),
             *self._gradient_verbs.served(),
             *self._nan_verbs.served(),
             *self._compare_verbs.served(),
-            *graph_verbs.GraphVerbs(self._view, self._recorder).served(),
+            *graph_verbs.GraphVerbs(self._view, self._recorder, self._sandbox).served(),
             *runs.served(),
             *self._job_verbs.served(),
         ]
@@ -163,8 +167,11 @@ class Inspector:
         self.sampling.cell_started()
         self._nan_verbs.sandbox.block()
 
-    def cell_ended(self) -> None:
-        """A cell has ended: apply what waited, look which names were rebound."""
+    def cell_ended(self, number: int | None = None) -> None:
+        """A cell has ended: apply what waited, look which names were rebound, keep their values.
+
+        `number` is the cell's, 0 for one that is not counted; by default the next one.
+        """
         self._busy = False
         self.sampling.cell_ended()
         self._pace.cell_ended()
@@ -180,6 +187,7 @@ class Inspector:
             except KbenchError as error:
                 self._refused[name] = error.reason
         self._view.refresh()  # also lets go of what the user has deleted
+        self.past.cell_ended(number)
         if self._pushing:  # what a list holds now is looked at there, beside the program
             self._wake.set()
 
@@ -231,6 +239,7 @@ class Inspector:
     def _hello(self, asked: Hello) -> HelloReply:
         from kbench.version import __version__
 
+        self.past.start()
         self._push(Push(on=asked.push))
         if asked.record:
             self._recorder.start()

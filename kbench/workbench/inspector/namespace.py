@@ -13,7 +13,7 @@ import fnmatch
 import time
 import types
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 _SKIPPED = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
+
+MAX_NODE_VALUES = 4
+"""Of nodes of graphs that were looked at last."""
 
 
 @dataclass
@@ -86,10 +89,18 @@ class View:
         """Up to which changes have been pushed."""
         self.unnamed_arrays: dict[str, np.ndarray] = {}
         """Arrays that are no names: by an address, for a grid."""
+        self._node_values: dict[str, np.ndarray] = {}
         self.widget_values: dict[str, object] = {}
         """What a widget was given that has no name of the user's."""
+        self.past: Callable[[str, str], object] | None = None
+        """What `x@3` was, given that and what a slash leads to; raises ProtocolError."""
         self.code_runs = 0
         """Raised by the host when code has run that may have written into arrays."""
+
+    def keep_node_value(self, name: str, value: np.ndarray) -> None:
+        """Have the value of a node under an address of its own, for a grid; the last few stay."""
+        kept = {key: one for key, one in self._node_values.items() if key != name}
+        self._node_values = {**dict(list(kept.items())[1 - MAX_NODE_VALUES :]), name: value}
 
     # ------------------------------------------------------------------ names and changes
 
@@ -127,17 +138,24 @@ class View:
         snapshot = self.snapshot()
         if name in snapshot:
             return keras_models.Part(name, snapshot[name], None)
-        unnamed = self.unnamed_arrays
-        if name in unnamed:
-            return keras_models.Part(name, unnamed[name], None)
+        for unnamed in (self.unnamed_arrays, self._node_values):
+            if name in unnamed:
+                return keras_models.Part(name, unnamed[name], None)
         found = address.parse(name)
-        if found is None or found.root not in snapshot:
+        rest = "" if found is None else found.rest
+        if found is None:
+            raise ProtocolError("name", f"no name {describe.printable(name)}")
+        if found.root in snapshot:
+            value = snapshot[found.root]
+        elif self.past is not None and address.split_cell(found.root)[1] is not None:
+            value, rest = self.past(found.root, rest), ""
+        else:
             raise ProtocolError("name", f"no name {describe.printable(name)}")
         try:
-            inner = entries.resolve(snapshot[found.root], found.steps)
-            if not found.rest:
+            inner = entries.resolve(value, found.steps)
+            if not rest:
                 return keras_models.Part(name, inner, None)
-            return replace(keras_models.resolve(inner, found.rest), address=name)
+            return replace(keras_models.resolve(inner, rest), address=name)
         except LookupError as error:
             reason = f"no name {describe.printable(name)}: {describe.printable(error)}"
             raise ProtocolError("name", reason) from None
@@ -337,7 +355,8 @@ class View:
         except ProtocolError:
             return None
         inside = address.parse(name)
-        if inside is not None and inside.rest:
+        in_model = inside is not None and inside.rest and keras_models.is_layer(part.value)
+        if part.weight is not None or in_model:
             return self._part_row(part, statistics)
         return self.row_of(name, part.value, statistics)
 

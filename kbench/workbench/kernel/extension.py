@@ -22,7 +22,7 @@ from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import did_you_mean, explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.inspector import Inspector
-from kbench.workbench.kernel import array_pictures, cell_names, output_width
+from kbench.workbench.kernel import array_pictures, cell_names, output_width, value_magic
 from kbench.workbench.output import kernel_prints
 from kbench.workbench.protocol import messages
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kbench.workbench.ipython_types import (
+        CellResult,
         Comm,
         ErrorHandler,
         Kernel,
@@ -110,7 +111,10 @@ def load_ipython_extension(shell: Shell) -> None:
     setattr(shell, CHANNEL_ATTRIBUTE, channel)
     # Not pre_execute and post_execute: ipykernel's comms trigger those for every message, too.
     shell.events.register("pre_run_cell", lambda _info: channel.inspector.cell_started())
-    shell.events.register("post_run_cell", lambda _result: channel.inspector.cell_ended())
+    shell.events.register(
+        "post_run_cell", lambda result: channel.inspector.cell_ended(number_of(result))
+    )
+    value_magic.install(shell, channel.inspector.past.copy_of)
     warmup = IdleWarmup()
     shell.events.register("pre_run_cell", lambda _info: warmup.pause())
     shell.events.register("post_run_cell", lambda _result: warmup.resume())
@@ -130,6 +134,11 @@ def load_ipython_extension(shell: Shell) -> None:
         faulthandler.enable(all_threads=False)  # a crash in native code then tells its place
     prefetch()  # has the driver of kernels ready
     warmup.resume()
+
+
+def number_of(result: CellResult) -> int:
+    """The number of a cell; 0 of one of the front end's own, which has none."""
+    return getattr(result, "execution_count", None) or 0
 
 
 def _escape_surrogates(session: WireSession) -> None:

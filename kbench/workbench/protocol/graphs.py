@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbench.workbench.protocol.names import LastValue
+from kbench.workbench.protocol.names import LastValue, VariableRow
 from kbench.workbench.protocol.question import Answer, Question
 from kbench.workbench.protocol.record import Record
 
@@ -64,3 +64,24 @@ class Graph(Question[GraphReply], verb="graph"):
     name: str
     limit: int | None = None
     start: int | None = None
+
+
+class NodeReply(Answer):
+    """`name` is the address to ask by for the cells; `words` say where the value comes from."""
+
+    name: str
+    row: VariableRow
+    words: str
+
+
+class Node(Question[NodeReply], verb="node"):
+    """The value of a node of a graph, on what was fed last.
+
+    `number` is its `id` in the graph of `name`, among `layers` or among operations; `node` is what
+    it was called there, so that another graph by now is noticed.
+    """
+
+    name: str
+    number: int
+    node: str
+    layers: bool = False

@@ -8,9 +8,10 @@ from typing import Any
 from kbench.workbench.protocol.arrays import Curve, Export, Exporting, Find, Image, Stats, Window
 from kbench.workbench.protocol.contents import Open
 from kbench.workbench.protocol.findings import Gradient, Nan, Versus, Watch
-from kbench.workbench.protocol.graphs import Graph
+from kbench.workbench.protocol.graphs import Graph, Node
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import Parts, Summary
+from kbench.workbench.protocol.past import Past
 from kbench.workbench.protocol.question import Question
 from kbench.workbench.protocol.runs import Jobs, Plan, Trace
 from kbench.workbench.protocol.session import (
@@ -30,12 +31,14 @@ QUESTIONS: tuple[type[Question[Any]], ...] = (
     Summary,
     Parts,
     Open,
+    Past,
     Window,
     Stats,
     Image,
     Curve,
     Find,
     Graph,
+    Node,
     Export,
     Exporting,
     Config,

@@ -40,6 +40,8 @@ REFUSED = {
     "export": ({"name": "a", "path": "a.xyz"}, "value"),
     "exporting": ({"job": 1}, "job"),
     "versus": ({}, "name"),
+    "past": ({"name": "a", "step": -1}, "past"),
+    "node": ({"name": "loss", "number": 0, "node": "other:0"}, "name"),
 }
 
 

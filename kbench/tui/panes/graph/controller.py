@@ -87,6 +87,7 @@ class GraphController(PaneController):
         view, name = self._view, self.name
         if view is None or not name:
             return
+        view.root = name
         self._dirty = False
         again = name == self._shown
         try:

@@ -9,6 +9,9 @@ from kbench.tui.panes.spec import PaneSpec, Taker
 BEYOND_LAST_PICTURE = 10**12  # more pictures than there are
 KEYS = (
     Key("value", "value_back", "backspace", "back", "back to what it is inside of"),
+    Key("value", "cell_before", "less_than_sign", "ask('cell_before')", "its value before that"),
+    Key("value", "cell_after", "greater_than_sign", "ask('cell_after')", "its next value"),
+    Key("value", "cell_number", "at", "ask('cell_number')", "its value after a cell, by number"),
     Key("entries", "entry_leave", "escape", "screen.pane('prompt')", "back to the prompt"),
     Key("entries", "entry_up", "up,k", "move(-1)", "entry above"),
     Key("entries", "entry_down", "down,j", "move(1)", "entry below"),
@@ -89,7 +92,8 @@ SPEC = PaneSpec(
             ("grid", "value"),
             {
                 "axes": "axes", "index": "index", "find": "find", "next_nan": "next NaN",
-                "image": "picture", "export": "export", "full": "full value",
+                "image": "picture", "cell_before": "earlier", "export": "export",
+                "full": "full value",
             },
         ),
         Taker(
@@ -107,7 +111,7 @@ SPEC = PaneSpec(
             ("entries", "value"),
             {
                 "entry_open": "open", "value_back": "back", "entry_number": "number",
-                "entry_watch": "watch", "entry_insert": "insert", "entry_copy": "copy",
+                "cell_before": "earlier", "entry_watch": "watch", "entry_insert": "insert",
             },
         ),
     ),

@@ -9,11 +9,13 @@ from functools import partial
 from kbench.tui.messages import FetchGraph, FetchPixel, RowsRead, ShowValue, ValueCommand
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.value import commands
+from kbench.tui.panes.value import commands, words
 from kbench.tui.panes.value.curve import CurveView
-from kbench.tui.panes.value.entries import EntriesPage, EntriesRequest
+from kbench.tui.panes.value.entries import EntriesPage, EntriesRequest, EntriesView
 from kbench.tui.panes.value.export import Exporter
 from kbench.tui.panes.value.grid import WindowRequest
+from kbench.tui.panes.value.nodes import NodeValues
+from kbench.tui.panes.value.past import PastValues
 from kbench.tui.panes.value.picture import PictureRequest
 from kbench.tui.panes.value.search import ValueSearch
 from kbench.tui.panes.value.view import ValuePane
@@ -39,6 +41,8 @@ class ValueController(PaneController):
         self._curve = Latest(bench.run)
         self.search = ValueSearch(bench)
         self.exporter = Exporter(bench)
+        self._past = PastValues(bench)
+        self._nodes = NodeValues(bench)
         self.round_trips: list[float] = []
         self._tools = commands.ValueTools(bench, self.search, self.exporter, self.exact)
         bench.on(RowsRead, lambda event: self._follow(event.rows, event.gone))
@@ -47,7 +51,8 @@ class ValueController(PaneController):
         bench.on(VariablesTable.Pointed, self._pointed)
         bench.on(VariablesTable.ExactWanted, lambda event: self.exact(event.name))
         bench.on(ValuePane.Fetch, lambda event: self.fetch_window(event.request))
-        bench.on(ValuePane.FetchEntries, lambda event: self.fetch_entries(event.request))
+        bench.on(EntriesView.Fetch, lambda event: self.fetch_entries(event.request))
+        bench.on(EntriesView.Chosen, lambda event: self._chosen(event.row))
         bench.on(ValuePane.FetchPicture, lambda event: self.fetch_picture(event.request))
         bench.on(CurveView.Wanted, lambda event: self.fetch_curve(event.question))
         bench.on(FetchPixel, lambda event: self.fetch_pixel(event.window))
@@ -76,6 +81,8 @@ class ValueController(PaneController):
         pane = self.pane
         if pane is None or pane.row is None or not self.bench.shows("value"):
             return
+        if self._nodes.again(pane):
+            return
         if pane.row.openable:
             pane.refetch()
         elif pane.row.held and root_of(pane.shown) != pane.shown:
@@ -103,13 +110,22 @@ class ValueController(PaneController):
     def _command(self, event: ValueCommand) -> None:
         """A key of the pane that needs the kernel or a dialog; the watches answer one of them."""
         pane = self.pane
-        if event.what == "watch" or pane is None:
+        if pane is None or self._past.act(pane, event.what) or event.what == "watch":
             return
         window = pane.grid.window
-        if event.what == "open" and window is not None and window.dtype == "object":
+        if event.what == "back":
+            pane.action_back()
+        elif event.what == "open" and window is not None and window.dtype == "object":
             self.enter(pane)
         else:
             commands.act(self._tools, pane, event.what)
+
+    def _chosen(self, row: pane_rows.NameRow) -> None:
+        """What is inside is opened, unless only the program could say what it is."""
+        if row.kind == "property":
+            self.bench.notify(words.PROPERTY, 3)
+        elif (pane := self.pane) is not None:
+            pane.enter(row)
 
     def _follow(self, rows: dict[str, pane_rows.NameRow], gone: set[str]) -> None:
         pane = self.pane
@@ -155,6 +171,7 @@ class ValueController(PaneController):
             pane.set_note(str(error))
             return
         if name == pane.shown:
+            pane.graph.root = name
             pane.show_graph(data)
 
     def fetch_window(self, request: WindowRequest) -> None:

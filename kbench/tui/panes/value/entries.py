@@ -11,7 +11,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from kbench.tui.keys import keys
-from kbench.tui.messages import CopyText, InsertText
+from kbench.tui.messages import CopyText, InsertText, PaneMessage, ValueCommand
 from kbench.tui.panes.rows import SHORT_DTYPES, NameRow, kind_word, row_of, shape_text
 from kbench.tui.panes.variables.view import VariablesTable, note_words
 from kbench.tui.text.glyphs import human_bytes
@@ -83,8 +83,8 @@ class EntriesView(LineView):
     COMPONENT_CLASSES = {"table--cursor", "table--header"}
     header_rows = 1
 
-    class Wanted(Message):
-        """A page shall be fetched."""
+    class Fetch(PaneMessage):
+        """A page of what is inside the shown name is needed."""
 
         def __init__(self, request: EntriesRequest) -> None:
             self.request = request
@@ -93,22 +93,16 @@ class EntriesView(LineView):
     class Moved(Message):
         """The cursor stands elsewhere."""
 
-    class Chosen(Message):
+    class Chosen(PaneMessage):
         """An entry shall be opened."""
 
         def __init__(self, row: NameRow) -> None:
             self.row = row
             super().__init__()
 
-    class Asked(Message):
-        """A key that the pane around it answers."""
-
-        def __init__(self, what: str) -> None:
-            self.what = what
-            super().__init__()
-
     def __init__(self) -> None:
         super().__init__(id="entries")
+        self.shown = ""  # whose entries they are
         self.page: EntriesPage | None = None
         self.at = 0
         self._top = 0
@@ -138,12 +132,21 @@ class EntriesView(LineView):
         self.at = at
         self._top = max(at - self._screen_rows() // 2, 0)
 
-    def request(self, name: str) -> EntriesRequest:
+    def open(self, name: str) -> None:
+        """Have what is inside a name fetched, once the room for it is known."""
+        self.shown = name
+        self.call_after_refresh(self._fetch)
+
+    def _fetch(self) -> None:
+        if self.shown and self.display:
+            self._ask(self.request())
+
+    def request(self) -> EntriesRequest:
         """What is to be fetched for the present place: a screen more either way, if it fits."""
         shown, width = self._screen_rows(), self._line_width()
         each = width + 40 if self.page is not None and self.page.texts else _ROW_BYTES
         count = max(min(shown * 3, MAX_PAGE_ROWS, MAX_REPLY_ROWS_BYTES // each), shown)
-        return EntriesRequest(name, max(self._top - (count - shown) // 2, 0), count, width)
+        return EntriesRequest(self.shown, max(self._top - (count - shown) // 2, 0), count, width)
 
     @property
     def current(self) -> NameRow | None:
@@ -180,13 +183,13 @@ class EntriesView(LineView):
         if self.page is not None:
             self._awaited = None
             if self.page.texts and self._line_width() != self._asked_width:
-                self._ask(self.request(""))
+                self._ask(self.request())
             self._reveal()
         self._lay_out()
 
     def _ask(self, request: EntriesRequest) -> None:
         self._awaited, self._asked_width = request, request.width
-        self.post_message(self.Wanted(request))
+        self.post_message(self.Fetch(request))
 
     def _reveal(self) -> None:
         """Bring the cursor on the screen, and fetch what is missing there."""
@@ -198,7 +201,7 @@ class EntriesView(LineView):
         bottom = min(self._top + rows, page.total)
         if page.start <= self._top and bottom <= page.stop:
             return
-        request = self.request("")
+        request = self.request()
         if request != self._awaited:  # what has not come when asked for will not come now
             self._ask(request)
 
@@ -308,8 +311,8 @@ class EntriesView(LineView):
             self.post_message(self.Chosen(row))
 
     def action_ask(self, what: str) -> None:
-        """The pane around it knows what to do."""
-        self.post_message(self.Asked(what))
+        """A dialog, or another value, answers it."""
+        self.post_message(ValueCommand(what))
 
     def action_insert(self) -> None:
         """Put what stands for the entry into the prompt."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kbench.tui.panes.rows import NameRow
+from kbench.workbench.contents.address import root_of
 
 MAX_DEPTH = 200
 """Values on the way: what contains itself can be followed for ever."""
@@ -28,6 +31,14 @@ class Trail:
     def pop(self) -> tuple[NameRow, tuple[int, int]] | None:
         """What was open before, and where the cursor stood; None at the outermost."""
         return self._steps.pop() if self._steps else None
+
+    def move(self, root: str) -> None:
+        """The same way inside another name: what `x@3` is to `x`."""
+        moved = []
+        for row, at in self._steps:
+            name = root + row.name[len(root_of(row.name)) :]
+            moved.append((replace(row, name=name), at))
+        self._steps = moved
 
     def words(self, shown: str, room: int) -> str:
         """`d > ['a'] > [3]`: the way to what is shown; '' where nothing is above it.

@@ -6,30 +6,26 @@ from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.content import Content
 
 from kbench.tui.keys import keys
 from kbench.tui.messages import FetchGraph, FetchPixel, PaneMessage, TitleChanged, ValueCommand
 from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
+from kbench.tui.panes.value import labels
 from kbench.tui.panes.value import words as value_words
 from kbench.tui.panes.value.curve import CurveView
 from kbench.tui.panes.value.curve import Line as PlottedLine
-from kbench.tui.panes.value.entries import EntriesPage, EntriesRequest, EntriesView
+from kbench.tui.panes.value.entries import EntriesPage, EntriesView
 from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
 from kbench.tui.panes.value.picture import PictureRequest, PictureView
 from kbench.tui.panes.value.slices import Target, cell_index, free_axes, stepped, with_cell
 from kbench.tui.panes.value.trail import Trail
 from kbench.tui.session.bars import Line
-from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
-from kbench.tui.themes import MUTED
+from kbench.workbench.contents.address import root_of, split_cell
 from kbench.workbench.core_types import Row
 from kbench.workbench.protocol.arrays import Curve, CurveReply, Window
 from kbench.workbench.protocol.graphs import GraphReply
-
-MIN_HISTOGRAM_ROWS = 14
-"""Rows of the pane from which on the histogram has a line of its own."""
 
 
 class ValuePane(Vertical):
@@ -51,17 +47,11 @@ class ValuePane(Vertical):
             self.request = request
             super().__init__()
 
-    class FetchEntries(PaneMessage):
-        """A page of what is inside the shown name is needed."""
-
-        def __init__(self, request: EntriesRequest) -> None:
-            self.request = request
-            super().__init__()
-
     def __init__(self) -> None:
         super().__init__(id="value")
         self.shown = ""
         self.trail = Trail()
+        self.when = ""  # after which cells it is what is shown, where that is the past
         self.row: NameRow | None = None
         self.stats: Statistics | None = None
         self.note = ""
@@ -132,7 +122,7 @@ class ValuePane(Vertical):
         if as_graph:
             self.post_message(FetchGraph(row.name))
         elif row.openable:
-            self.call_after_refresh(self._ask_entries)  # when its room is known
+            self.entries.open(row.name)
         elif row.held and self.as_picture:
             self.call_after_refresh(self._ask_picture)  # when its room is known
         elif row.held:
@@ -144,15 +134,12 @@ class ValuePane(Vertical):
             request = PictureRequest(self.shown, room, self._index, *self._axes, self._colours)
             self.post_message(self.FetchPicture(request))
 
-    def _ask_entries(self) -> None:
-        if self.shown and self.row is not None and self.row.openable:
-            self.post_message(self.FetchEntries(self.entries.request(self.shown)))
-
     # ------------------------------------------------------------------ content
 
     def open(self, row: NameRow, as_graph: bool = False) -> None:
         """Show this name from its start; as a graph if asked, or if it has no value."""
         self.trail.clear()
+        self.when = ""
         self._open(row, as_graph)
 
     def enter(self, row: NameRow) -> None:
@@ -173,7 +160,32 @@ class ValuePane(Vertical):
         self.entries.place(at[0])
         self.grid.at = at
 
+    def action_ask(self, what: str) -> None:
+        """The controller knows what to do."""
+        self.post_message(ValueCommand(what))
+
+    def set_when(self, words: str) -> None:
+        """Say when what is shown was what it is."""
+        self.when = words
+        self._describe()
+
+    def travel(self, row: NameRow, when: str) -> None:
+        """Show what is shown as it was after another cell, in the same place if it has that."""
+        root = root_of(row.name)
+        self.trail.move(root)
+        alike = self.row is not None and (row.shape, row.dtype) == (self.row.shape, self.row.dtype)
+        at = self.entries.at
+        if alike:
+            self.shown, self.row, self.note, self.stats = row.name, row, "", row.stats
+            self._fetch(row)
+        else:
+            self._open(row)
+            self.entries.place(at)
+        self.when = when
+        self._describe()
+
     def _open(self, row: NameRow, as_graph: bool = False) -> None:
+        self.when = self.when if split_cell(row.name)[1] is not None else ""
         if row.name != self.shown:
             self._clear()
             self.stats = None
@@ -431,32 +443,10 @@ class ValuePane(Vertical):
         elif self.shown and self.row is not None:
             self.post_message(ValueCommand(event.what))
 
-    def on_entries_view_wanted(self, event: EntriesView.Wanted) -> None:
-        """The entries have scrolled out of what is at hand."""
-        event.stop()
-        if self.shown:
-            self.post_message(self.FetchEntries(replace(event.request, name=self.shown)))
-
     def on_entries_view_moved(self, event: EntriesView.Moved) -> None:
         """Which entry it is stands above them."""
         event.stop()
         self._describe()
-
-    def on_entries_view_chosen(self, event: EntriesView.Chosen) -> None:
-        """What is inside is opened, unless only the program could say what it is."""
-        event.stop()
-        if event.row.kind == "property":
-            self.app.notify(value_words.PROPERTY, timeout=3, markup=False)
-        else:
-            self.enter(event.row)
-
-    def on_entries_view_asked(self, event: EntriesView.Asked) -> None:
-        """Back, or the screen opens a dialog."""
-        event.stop()
-        if event.what == "back":
-            self.action_back()
-        else:
-            self.post_message(ValueCommand(event.what))
 
     # ------------------------------------------------------------------ words
 
@@ -464,19 +454,9 @@ class ValuePane(Vertical):
         if not self.query("#value-foot"):
             return  # not composed yet
         self._plot()
-        row = self.row
-        head, axes = self.query_one("#value-head", Line), self.query_one("#value-axes", Line)
-        self._describe_numbers(row)
-        if row is None:
-            words = self.note or value_words.EMPTY
-            head.show(Content.styled(f" {safe(words)}", MUTED))
-            axes.show(Content(""))
-            self.post_message(TitleChanged("value", "Value"))
-            return
-        way = self.trail.words(self.shown, max(self.size.width - value_words.HEAD_CELLS, 8))
-        head.show(value_words.head(row, way))
-        axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
-        self.post_message(TitleChanged("value", f"Value: {value_words.title(row)}"))
+        labels.write(self)
+        title = f"Value: {value_words.title(self.row)}" if self.row is not None else "Value"
+        self.post_message(TitleChanged("value", title))
 
     def _plot(self) -> None:
         """The line plot takes the room that a single row of cells leaves."""
@@ -488,30 +468,3 @@ class ValuePane(Vertical):
                 line = PlottedLine(self.row.name, window.index, axis, size)
         self.curve.follow(line, self.grid.at[1])
         self.grid.set_class(self.curve.display, "line")
-
-    def _axes_words(self, row: NameRow) -> str:
-        if self.note:
-            return safe(self.note)
-        if row.openable:
-            width = self.query_one("#value-axes", Line).size.width or 80
-            return value_words.entry(
-                self.entries.page, self.entries.at, bool(self.trail), width - 1
-            )
-        if not row.held:
-            return value_words.no_value(row)
-        drawn = self.picture.picture if self.as_picture else None
-        width = (self.query_one("#value-axes", Line).size.width or 80) - 1
-        at = "" if drawn is None else value_words.pixel(drawn, self.picture.at, self.picture.value)
-        return value_words.where(row, self.target, drawn, width, at)
-
-    def _describe_numbers(self, row: NameRow | None) -> None:
-        held = row is not None and row.held
-        stats = (self.stats or row.stats) if row is not None and held else None
-        glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
-        tall = self.size.height >= MIN_HISTOGRAM_ROWS and stats is not None and bool(stats.bins)
-        bars = self.query_one("#value-histogram", Line)
-        bars.display = tall
-        bars.show(value_words.histogram_line(stats, glyphs, self.size.width))
-        note = row.note if row is not None and held and row.shape else ""
-        foot = value_words.statistics(stats, glyphs, not tall, note)
-        self.query_one("#value-foot", Line).show(foot)

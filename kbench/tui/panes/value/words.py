@@ -25,8 +25,11 @@ def title(row: NameRow) -> str:
     return safe(row.expression) + label
 
 
-def head(row: NameRow, way: str = "") -> Content:
-    """Name, or the way to it, shape, dtype, size; of other values the type in their place."""
+def head(row: NameRow, way: str = "", when: str = "") -> Content:
+    """Name, or the way to it, shape, dtype, size; of other values the type in their place.
+
+    `when` says after which cell it is what it is.
+    """
     version = f"  v{row.version}" if row.version is not None else ""
     size = human_bytes(row.nbytes)
     if row.openable:
@@ -34,7 +37,15 @@ def head(row: NameRow, way: str = "") -> Content:
         words = f"{safe(row.type)}{length}" + (f"  {row.about}{size}" if row.nbytes else "")
     else:
         words = "  ".join(part for part in (shape_text(row.shape), row.dtype, size) if part)
-    return Content.assemble((f" {safe(way) or title(row)} ", "bold"), f"{words}{version}")
+    parts: list[str | tuple[str, str]] = [(f" {safe(way) or title(row)} ", "bold")]
+    parts.append(f"{words}{version}")
+    parts += [(f"  {when}", "bold $text-warning")] if when else []
+    return Content.assemble(*parts)
+
+
+def when(cell: int, until: int, last: int) -> str:
+    """After which cells a value is what it is."""
+    return f"after cell {until} of {last}" + (f", since {cell}" if cell < until else "")
 
 
 def entry(page: EntriesPage | None, at: int, is_inside: bool, width: int) -> str:

@@ -152,7 +152,8 @@ class WatchController(PaneController):
                 self.bench.notify(f"watching {expression}", 2)
 
     def _value_command(self, event: ValueCommand) -> None:
-        if event.what == "watch" and (pane := self.bench.view(ValuePane)) is not None:
+        pane = self.bench.view(ValuePane)
+        if event.what == "watch" and pane is not None and not pane.when:
             self._add_cell(pane)
 
     def _add_cell(self, pane: ValuePane) -> None:
