@@ -31,7 +31,7 @@ def properties(value: object) -> list[str]:
     names: dict[str, bool] = {}
     for defined in _definitions(value):
         for name, found in defined.items():
-            computed = type(found) in (property, functools.cached_property)
+            computed = issubclass(type(found), (property, functools.cached_property))
             names.setdefault(name, computed and not name.startswith("__"))
     own = held(value)
     return [name for name, computed in names.items() if computed and name not in own]
