@@ -37,6 +37,7 @@ y = K.relu(K.dot(x, w))
 loss = K.mean(K.square(y))
 step = K.function([x], [loss], name="step")
 step([np.array([[1.0, 0.5]])])
+history = {"loss": [11.12, 4.5], "note": "first run"}
 """
 JOB = """\
 from kbench.dask import activity
@@ -69,6 +70,10 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
      [{"verb": "summary", "names": ["w", "x"]}], ""),
     ("The rows below a Keras model: its layers, their weights. Other names have none.",
      [{"verb": "parts", "names": ["w"]}], ""),
+    ("What is inside a value, a page at a time: entries of a container or attributes of an object, "
+     "whose `key` opens them in turn; or the lines of a text, cut at `width` characters.",
+     [{"verb": "open", "name": "history"}, {"verb": "open", "name": "history['loss']", "count": 2}],
+     ""),
     ("A slice of an array as texts. `rows` and `cols` are first, end and (in the reply) size; "
      "`heat` has a digit for each cell, by its place between the limits.",
      [{"verb": "window", "name": "w", "rows": [0, 2], "cols": [0, 2]}], ""),

@@ -126,8 +126,8 @@ GOOD = pack(5).data
         (named(pickle.dumps(5)), ArgumentError, "is none of kbench's"),
         (named(b"x" * 9000), ArgumentError, "is none of kbench's"),
         (named(HEAD + b"x" * 9000), ArgumentError, "is none of kbench's"),
-        (named(HEAD + b"no versions\n"), ArgumentError, "is damaged: its head is no"),
-        (named(HEAD + b"[1]\n"), ArgumentError, "is damaged: its head is no"),
+        (named(HEAD + b"no versions\n"), ArgumentError, "is damaged: its head has no"),
+        (named(HEAD + b"[1]\n"), ArgumentError, "is damaged: its head has no"),
         (named(GOOD.replace(b"payload 1", b"payload 7")), ArgumentError, "is in form 7, and this"),
         (named(GOOD[:-1]), ArgumentError, "is damaged: "),
         (

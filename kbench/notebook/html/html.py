@@ -8,6 +8,7 @@ Nothing here raises: what cannot be shown says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -52,12 +53,9 @@ def bundle(value: object, *_unused: object, **_ignored: object) -> dict[str, str
 def text(value: object, found: KnownValue = NO_VALUE) -> str:
     """The summary of a value; an error or a recorded run has one of its own."""
     try:
-        if error_view.is_error(value):
-            return explanation.printable_lines(f"{type(value).__name__}: {value}")
-        if type(value) is RunRecord:
-            return f"run of {describe.printable(value.function)}  {_duration(value)}"
-        if collection.is_collection(value):
-            return collection.text(value)
+        kind = _kind_of(value)
+        if kind is not None and kind.text is not None:
+            return kind.text(value)
     except Exception:  # what it holds may do anything
         return summary.type_name(value)
     return summary.text(value, found=found)
@@ -72,26 +70,12 @@ def show(value: object, found: KnownValue = NO_VALUE) -> str:
 
 
 def _show(value: object, found: KnownValue) -> str:
-    if describe.is_tensor(value):
-        return _tensor(value, found)
-    if describe.is_function(value):
-        return _function(value)
-    if comparing.is_comparison(value):
-        return comparing.comparison(value)
-    if keras_models.is_layer(value):
-        row = keras_models.facts(value)
-        head = _head(row["type"], row["label"], model_view.spec(row) or "")
-        return page(head, model_view.parts(value))
-    if error_view.is_error(value):
-        head = element("p", error_view.head(value), class_="kb-head")
-        return page(head, error_view.parts(value))
-    if type(value) is RunRecord:
-        return page(
-            _head("run", value.function, _duration(value)), [_run_table(describe.run(value))]
-        )
-    if collection.is_collection(value):
-        return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
-    return _numbers(value)
+    kind = _kind_of(value)
+    return _numbers(value) if kind is None else kind.markup(value, found)
+
+
+def _kind_of(value: object) -> Kind | None:
+    return next((kind for kind in KINDS if kind.accepts(value)), None)
 
 
 def _numbers(value: object) -> str:
@@ -267,3 +251,78 @@ def run_table(
     part = ("% of peak",) if of_peak else ()
     heads = ("step", "op", "form", "time", *part, "moved", "GB/s", "GFLOP/s", "made at")
     return element("div", table(caption, heads, lines), class_="kb-text")
+
+
+# ------------------------------------------------------------------ what is shown how
+
+
+def _layer(value: object) -> str:
+    row = keras_models.facts(value)
+    head = _head(row["type"], row["label"], model_view.spec(row) or "")
+    return page(head, model_view.parts(value))
+
+
+def _error(value: object) -> str:
+    return page(element("p", error_view.head(value), class_="kb-head"), error_view.parts(value))
+
+
+def _error_text(value: object) -> str:
+    return explanation.printable_lines(f"{type(value).__name__}: {value}")
+
+
+def _run(value: RunRecord) -> str:
+    head = _head("run", value.function, _duration(value))
+    return page(head, [_run_table(describe.run(value))])
+
+
+def _run_text(value: RunRecord) -> str:
+    return f"run of {describe.printable(value.function)}  {_duration(value)}"
+
+
+def _collection(value: collection.Values) -> str:
+    return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of value: how it is told apart, its HTML, and its text if it has one of its own.
+
+    `classes` are module and name of the classes that IPython has shown so by `%load_ext kbench`;
+    those that bring their HTML with them need none.
+    """
+
+    accepts: Callable[[object], bool]
+    markup: Callable[[Any, KnownValue], str]
+    text: Callable[[Any], str] | None = None
+    classes: tuple[tuple[str, str], ...] = ()
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(describe.is_tensor, _tensor),
+    Kind(
+        describe.is_function,
+        lambda value, _: _function(value),
+        classes=(("kbench.engine.execute.function", "Function"),),
+    ),
+    Kind(comparing.is_comparison, lambda value, _: comparing.comparison(value)),
+    Kind(
+        keras_models.is_layer,
+        lambda value, _: _layer(value),
+        classes=(("keras.engine.base_layer", "Layer"),),  # models are layers
+    ),
+    Kind(
+        error_view.is_error,
+        lambda value, _: _error(value),
+        _error_text,
+        (("kbench.engine.core.errors", "KbenchError"),),
+    ),
+    Kind(
+        lambda value: type(value) is RunRecord,
+        lambda value, _: _run(value),
+        _run_text,
+        (("kbench.engine.runtime.profile", "RunRecord"),),
+    ),
+    Kind(collection.is_collection, lambda value, _: _collection(value), collection.text),
+)
+"""What is shown how, the first that fits; anything else as an array, or by its type alone."""
+CLASSES = tuple(name for kind in KINDS for name in kind.classes)

@@ -1,6 +1,7 @@
 """`%load_ext kbench`: magics, HTML of tensors and functions. `%unload_ext kbench` undoes it.
 
 %kb [arrays on|off]          version and settings; whether NumPy arrays are shown as tensors are
+%kb help, %kb graph loss     what widgets there are, by `notebook/registry.py`; one of them
 %vars [glob]                 the table of names
 %config_k [floatx=float64]   the settings, or set some of them
 %watch [expression | -d n]   watch an expression, show all, or remove one
@@ -28,11 +29,12 @@ from kbench.engine.core.errors import KbenchError
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, read_only
 from kbench.engine.runtime import profile as trace
+from kbench.notebook import registry
 from kbench.notebook.base import recording
 from kbench.notebook.base.redraw import names, rows
 from kbench.notebook.html import html, job_view, show, views
 from kbench.notebook.html.markup import Html, element, join, table
-from kbench.notebook.ipython import blanks
+from kbench.notebook.ipython import blanks, opening
 from kbench.version import __version__
 from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.analysis import job_rows, plan_text
@@ -74,11 +76,21 @@ class KbenchMagics(Magics):
         return self.shell
 
     @line_magic
-    def kb(self, line: str) -> TextAndHtml:
-        """Version, settings, how many names there are; `%kb arrays on` shows arrays as tensors."""
-        if line.strip():
+    def kb(self, line: str) -> Any:
+        """Version, settings, how many names there are; `%kb help` lists the widgets.
+
+        `%kb graph loss` opens one of them; `%kb arrays on` shows arrays as tensors.
+        """
+        word, _, rest = line.strip().partition(" ")
+        spec = registry.find(word)
+        if spec is not None:
+            return opening.typed(spec, rest.strip(), self._running)
+        if line.strip() == "help":
+            return _help()
+        if word:
             if line.split() not in (["arrays", "on"], ["arrays", "off"]):
-                raise UsageError(f"%kb takes nothing, or arrays on or off, got {line.strip()!r}")
+                got = describe.printable(line.strip())
+                raise UsageError(f"%kb takes help, arrays on|off, {registry.words()}; got {got!r}")
             show.arrays(self._running, line.split()[1] == "on")
         shown = "as tensors are" if show.are_arrays(self._running) else "by NumPy"
         facts = [("version", __version__), *_settings(), ("names", str(len(names().names())))]
@@ -329,9 +341,16 @@ def _watched(board: WatchLines) -> TextAndHtml:
 
 
 def _panel() -> Any:
-    from kbench.notebook.widgets.config_panel import ConfigPanel  # ipywidgets: on first need only
+    return registry.widget("ConfigPanel")()
 
-    return ConfigPanel()
+
+def _help() -> TextAndHtml:
+    """The widgets: what opens each, and what it shows."""
+    rows = [(f"kbench.{spec.call}", registry.typed(spec), spec.about) for spec in registry.WIDGETS]
+    left, right = (max(len(row[at]) for row in rows) for at in (0, 1))
+    lines = [f"{call:<{left}}  {typed:<{right}}  {about}" for call, typed, about in rows]
+    content = element("div", table("widgets", ("widget", "typed", "shows"), rows), class_="kb-text")
+    return TextAndHtml("\n".join(lines), views.styled(content))
 
 
 def _pairs(title: str, facts: list[tuple[str, str]]) -> TextAndHtml:

@@ -8,6 +8,7 @@ from typing import Any
 from kbench.engine.inspect import curve_view, image_view, slice_view
 from kbench.engine.runtime import config
 from kbench.workbench.analysis import array_search, conditions
+from kbench.workbench.contents import frames
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.export import export_task
 from kbench.workbench.inspector import namespace
@@ -67,7 +68,11 @@ class ArrayVerbs:
             "".join("-" if digit is None else str(digit) for digit in line)
             for line in found["heat"]
         ]
-        return WindowReply(name=name, **_fitting(found))
+        found = _fitting(found)
+        if isinstance(held, frames.Cells):
+            rows, cols = held.names(tuple(found["rows"][:2]), tuple(found["cols"][:2]))
+            found |= {"row_names": rows, "col_names": cols}
+        return WindowReply(name=name, **found)
 
     def _stats(self, asked: Stats) -> StatsReply:
         return StatsReply(name=asked.name, **self._view.statistics(asked.name, asked.exact))

@@ -20,6 +20,7 @@ from kbench.engine.core.errors import KbenchError
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.workbench.analysis import compare
+from kbench.workbench.contents import open_verbs
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import (
@@ -88,6 +89,7 @@ class Inspector:
         served = [
             *self._served(),
             *array_verbs.ArrayVerbs(self._view).served(),
+            *open_verbs.OpenVerbs(self._view).served(),
             *self._watch_verbs.served(),
             *self._gradient_verbs.served(),
             *self._nan_verbs.served(),

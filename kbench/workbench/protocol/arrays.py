@@ -11,7 +11,10 @@ _AXES = frozenset(("row_axis", "col_axis"))
 
 
 class WindowReply(Answer):
-    """`rows`, `cols`: start, stop, total. `heat`: a text a row, of a digit or "-" for each cell."""
+    """`rows`, `cols`: start, stop, total. `heat`: a text a row, of a digit or "-" for each cell.
+
+    `row_names`, `col_names` are those of a table of pandas.
+    """
 
     name: str
     shape: list[int]
@@ -23,6 +26,8 @@ class WindowReply(Answer):
     cols: list[int]
     cells: list[list[str]]
     heat: list[str]
+    row_names: list[str] | None = None
+    col_names: list[str] | None = None
 
 
 class Window(Question[WindowReply], verb="window"):

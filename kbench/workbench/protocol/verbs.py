@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbench.workbench.protocol.arrays import Curve, Export, Exporting, Find, Image, Stats, Window
+from kbench.workbench.protocol.contents import Open
 from kbench.workbench.protocol.findings import Gradient, Nan, Versus, Watch
 from kbench.workbench.protocol.graphs import Graph
 from kbench.workbench.protocol.messages import ProtocolError
@@ -15,22 +16,8 @@ from kbench.workbench.protocol.runs import Jobs, Plan, Trace
 from kbench.workbench.protocol.session import Cancel, Changes, Config, Hello, Help, Push
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
-    *(Hello, Push, Changes, Summary, Parts, Window, Stats, Image, Curve, Find),
-    *(
-        Graph,
-        Export,
-        Exporting,
-        Config,
-        Plan,
-        Jobs,
-        Help,
-        Cancel,
-        Trace,
-        Watch,
-        Versus,
-        Nan,
-        Gradient,
-    ),
+    *(Hello, Push, Changes, Summary, Parts, Open, Window, Stats, Image, Curve, Find, Graph),
+    *(Export, Exporting, Config, Plan, Jobs, Help, Cancel, Trace, Watch, Versus, Nan, Gradient),
 )
 """Every question that the inspector answers."""
 VERBS = {question.verb: question for question in QUESTIONS}

@@ -131,7 +131,7 @@ class Watch:
 
     def take_live(self, found: Found) -> None:
         """What was found while a cell runs."""
-        if self.at_start is None:
+        if self.at_start is None and self.state == "value":
             self.at_start = self.text
         self.live = True
         self.take(found.state, found.text, found.note, found.number)
@@ -249,7 +249,8 @@ class Watches:
 
     def _look_at(self, watch: Watch) -> bool:
         """Evaluate one if that is cheap, as its last evaluation says; whether there is a value."""
-        if watch.state != "value" or watch.banned or watch.misses or watch.seconds > LIVE_SECONDS:
+        known = watch.state in ("value", "error") and not (watch.banned or watch.misses)
+        if not known or watch.seconds > LIVE_SECONDS:
             return False
         names, stamp = dict(self._names()), self.stamp
         try:

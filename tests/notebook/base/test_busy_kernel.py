@@ -161,7 +161,7 @@ ROWS = {
         "it.controls and it.now and 'conv2d_transpose' in it.now.line",
         "K.conv2d_transpose(x, kernel",
     ),
-    "tab": ("explorer()", "it", {"selected_index": 4}, "it.graph.redraws.running", ""),
+    "tab": ("explorer()", "it", {"selected_index": 4}, "it.tabs['graph'].redraws.running", ""),
 }
 
 

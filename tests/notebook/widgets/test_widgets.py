@@ -289,12 +289,16 @@ def test_statistics_are_kept_per_version(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_only_the_open_tab_works() -> None:
     w = K.variable(np.zeros((2, 2)))
     whole = explorer({"w": w, "x": K.placeholder((2,)), "a": np.ones(3)})
-    assert not whole.table.redraws.running
+    assert not whole.tabs["names"].redraws.running
     bundle = whole._repr_mimebundle_()
     assert "epsilon" in bundle["text/html"] and ">w<" in bundle["text/html"]
-    assert whole.table.redraws.running
+    assert whole.tabs["names"].redraws.running
     whole.selected_index = 1
-    assert not whole.table.redraws.running and whole.view is not None and whole.view.redraws.running
+    assert (
+        not whole.tabs["names"].redraws.running
+        and whole.view is not None
+        and whole.view.redraws.running
+    )
     assert [name for name, _ in whole.chosen.options] == ["a", "w"]
     whole.chosen.value = "w"
     assert "w[:, :]" in whole.view._body.value

@@ -43,7 +43,7 @@ async def test_every_action_is_found_in_the_palette() -> None:
     async with bench((120, 40)) as (app, pilot, _):
         await submit(pilot, "define")
         found = {one.ident for one in BenchCommands(app.screen).commands()}  # type: ignore[arg-type]
-        elsewhere = {"picture", "graph", "workers"}
+        elsewhere = {"picture", "graph", "workers", "entries"}
         elsewhere |= {one for places in keys.DIALOGS for one in places}
         rows = [key for key in keys.TABLE if key.where not in elsewhere]
         of_lessons = {key.id for key in rows if not app._main.offers(key.action)}

@@ -181,6 +181,7 @@ async def test_a_job_that_is_not_kept_any_more_gives_way() -> None:
         await until(app, pilot, "step 121 of 300")
 
 
+@pytest.mark.slow
 async def test_of_many_workers_all_are_shown_or_summed_up() -> None:
     async with bench((200, 50), session()) as (app, pilot, one):
         tracker = fit("wide", 300)

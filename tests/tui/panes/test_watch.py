@@ -133,7 +133,7 @@ async def test_cheap_watches_are_live_while_a_cell_runs(monkeypatch: pytest.Monk
         await submit(pilot, "forever")
         state["step"] = 5
         await until(app, pilot, "5  ▁█")
-        shown = await until(app, pilot, "1 live, the others from before the cell")
+        shown = await until(app, pilot, "1 live, others older")
         assert "was 1" in shown
         session.interrupt()
         await until(app, pilot, "Watch (2)")

@@ -337,6 +337,7 @@ def test_hundreds_of_layers_come_in_pages(made: Any) -> None:
     assert len(graph["layers"]) + graph["layers_cut"] == 301
 
 
+@pytest.mark.slow
 def test_a_model_takes_as_long_as_its_layers_are_many(made: Any) -> None:
     """Four times the layers take four times as long, on any machine: some 8 ms for 100."""
     inspector = made(few=keras_loaded.deep(25), many=keras_loaded.deep(100))

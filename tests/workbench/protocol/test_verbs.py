@@ -23,6 +23,7 @@ from kbench.workbench.protocol.record import Record, hints_of
 # A request for each verb that is answered on any namespace with an array `a` and a loss.
 ASKED: dict[str, dict[str, Any]] = {
     "window": {"name": "a", "rows": [0, 1], "cols": [0, 1], "row_axis": None},
+    "open": {"name": "a", "start": 0, "count": 5},
     "stats": {"name": "a"},
     "image": {"name": "a", "size": [4, 4]},
     "curve": {"name": "a", "stretches": 4},

@@ -319,6 +319,23 @@ def test_cheap_watches_are_looked_at_while_a_cell_runs(
     board.close()
 
 
+def test_an_error_gives_way_to_a_value_while_a_cell_runs(
+    names: dict[str, Any], quick_looks: None
+) -> None:
+    told: list[Any] = []
+    sandbox = Sandbox()
+    board = Watches(lambda: names, told.extend, sandbox)
+    names["items"] = []
+    assert board.evaluate_now(["items[-1]"])[0].state == "error"
+    sandbox.block()
+    board.ask(["items[-1]"], live=True)
+    for value, before in ((5, ""), (6, "5")):
+        names["items"].append(value)
+        assert wait_for(lambda value=value: bool(told) and told[-1].text == str(value))
+        assert (told[-1].state, told[-1].before) == ("value", before)
+    board.close()
+
+
 def test_nothing_is_looked_at_without_being_asked_or_without_a_cell(
     names: dict[str, Any], quick_looks: None
 ) -> None:

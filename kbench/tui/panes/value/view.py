@@ -8,21 +8,23 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.content import Content
 
+from kbench.tui.keys import keys
 from kbench.tui.messages import FetchGraph, FetchPixel, PaneMessage, TitleChanged, ValueCommand
 from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
 from kbench.tui.panes.value import words as value_words
 from kbench.tui.panes.value.curve import CurveView
-from kbench.tui.panes.value.curve import Line as PlottedLine
+from kbench.tui.panes.value.entries import EntriesPage, EntriesRequest, EntriesView
 from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
 from kbench.tui.panes.value.picture import PictureRequest, PictureView
 from kbench.tui.panes.value.slices import Target, cell_index, free_axes, stepped, with_cell
+from kbench.tui.panes.value.trail import Trail
 from kbench.tui.session.bars import Line
 from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.workbench.core_types import Row
-from kbench.workbench.protocol.arrays import Curve, CurveReply, Window
+from kbench.workbench.protocol.arrays import Window
 from kbench.workbench.protocol.graphs import GraphReply
 
 MIN_HISTOGRAM_ROWS = 14
@@ -30,7 +32,9 @@ MIN_HISTOGRAM_ROWS = 14
 
 
 class ValuePane(Vertical):
-    """Shows one name; the main screen fetches windows, pictures, graphs and statistics for it."""
+    """Shows one name; its controller fetches windows, pages, pictures, graphs and statistics."""
+
+    BINDINGS = keys.bindings("value")
 
     class Fetch(PaneMessage):
         """A window of the shown name is needed."""
@@ -46,9 +50,17 @@ class ValuePane(Vertical):
             self.request = request
             super().__init__()
 
+    class FetchEntries(PaneMessage):
+        """A page of what is inside the shown name is needed."""
+
+        def __init__(self, request: EntriesRequest) -> None:
+            self.request = request
+            super().__init__()
+
     def __init__(self) -> None:
         super().__init__(id="value")
         self.shown = ""
+        self.trail = Trail()
         self.row: NameRow | None = None
         self.stats: Statistics | None = None
         self.note = ""
@@ -59,19 +71,20 @@ class ValuePane(Vertical):
         self._heading: Target | None = None  # the slice that has been asked for
 
     def compose(self) -> ComposeResult:
-        """Head, axes; cells, picture or graph; histogram, statistics."""
+        """Head, axes; cells, picture, graph or entries; histogram, statistics."""
         yield Line("value-head")
         yield Line("value-axes")
         yield ValueGrid()
         yield CurveView()
         yield PictureView()
         yield GraphView("value-graph")
+        yield EntriesView()
         yield Line("value-histogram")
         yield Line("value-foot")
 
     def on_mount(self) -> None:
         """Say what to do."""
-        self.graph.display = self.picture.display = False
+        self.graph.display = self.picture.display = self.entries.display = False
         self._describe()
 
     def on_resize(self) -> None:
@@ -89,27 +102,31 @@ class ValuePane(Vertical):
         return self.query_one(PictureView)
 
     @property
-    def curve(self) -> CurveView:
-        """The plot below the cells of what has one axis."""
-        return self.query_one(CurveView)
-
-    @property
     def graph(self) -> GraphView:
         """What stands in the place of the grid when there is no value."""
         return self.query_one("#value-graph", GraphView)
 
+    @property
+    def entries(self) -> EntriesView:
+        """What is inside a value that is no array."""
+        return self.query_one(EntriesView)
+
     def _fetch(self, row: NameRow) -> None:
-        """Ask for the cells, for the picture, or for the graph of what has neither."""
+        """Ask for the cells, for the picture, for the entries, or for the graph of a symbol."""
         as_graph = row.symbolic and (self.as_graph or not row.held)
+        shown: GraphView | PictureView | EntriesView | ValueGrid
         shown = self.graph if as_graph else self.picture if self.as_picture else self.grid
+        shown = self.entries if row.openable else shown
         had_focus = self.has_pseudo_class("focus-within")
-        self.curve.outdate()
-        for view in (self.grid, self.picture, self.graph):
+        self.query_one(CurveView).outdate()
+        for view in (self.grid, self.picture, self.graph, self.entries):
             view.display = view is shown
         if had_focus and self.is_attached:
             shown.focus()
         if as_graph:
             self.post_message(FetchGraph(row.name))
+        elif row.openable:
+            self.call_after_refresh(self._ask_entries)  # when its room is known
         elif row.held and self.as_picture:
             self.call_after_refresh(self._ask_picture)  # when its room is known
         elif row.held:
@@ -121,10 +138,36 @@ class ValuePane(Vertical):
             request = PictureRequest(self.shown, room, self._index, *self._axes, self._colours)
             self.post_message(self.FetchPicture(request))
 
+    def _ask_entries(self) -> None:
+        if self.shown and self.row is not None and self.row.openable:
+            self.post_message(self.FetchEntries(self.entries.request(self.shown)))
+
     # ------------------------------------------------------------------ content
 
     def open(self, row: NameRow, as_graph: bool = False) -> None:
         """Show this name from its start; as a graph if asked, or if it has no value."""
+        self.trail.clear()
+        self._open(row, as_graph)
+
+    def enter(self, row: NameRow) -> None:
+        """Show what is inside that which is shown; `action_back` leads back."""
+        if self.row is not None:
+            at = (self.entries.at, 0) if self.row.openable else self.grid.at
+            self.trail.push(self.row, at)
+        self._open(row)
+
+    def action_back(self) -> None:
+        """Show what was open before, with the cursor where it was."""
+        before = self.trail.pop()
+        if before is None:
+            self.app.bell()
+            return
+        row, at = before
+        self._open(row)
+        self.entries.place(at[0])
+        self.grid.at = at
+
+    def _open(self, row: NameRow, as_graph: bool = False) -> None:
         if row.name != self.shown:
             self._clear()
             self.stats = None
@@ -133,7 +176,7 @@ class ValuePane(Vertical):
         self._fetch(row)
 
     def _clear(self) -> None:
-        for view in (self.grid, self.picture, self.graph):
+        for view in (self.grid, self.picture, self.graph, self.entries):
             view.clear()
         self.as_picture, self._index, self._axes, self._colours = False, (), (None, None), True
         self._heading = None
@@ -149,7 +192,7 @@ class ValuePane(Vertical):
             return False
         if self.row is not None and row.shape != self.row.shape:
             self._index, self._axes = (), (None, None)
-        again = row.held or self.row is None or row.shape != self.row.shape
+        again = row.held or row.openable or self.row is None or row.shape != self.row.shape
         self.row, self.note = row, ""
         self.stats = row.stats
         self._describe()
@@ -166,6 +209,15 @@ class ValuePane(Vertical):
         self.graph.show(reply)
         self._describe()
 
+    def show_entries(self, page: EntriesPage, row: NameRow) -> None:
+        """Draw what was fetched; what it is of may have changed since."""
+        if row.openable:
+            self.note, self.row = "", row
+            self.entries.show(page)
+            self._describe()
+        elif self.update_row(row):  # an array by now
+            self.refetch()
+
     def show_window(self, window: ArrayWindow) -> None:
         """Draw what was fetched."""
         self.note, self._heading = "", None
@@ -178,11 +230,6 @@ class ValuePane(Vertical):
             self.note, self._index, self._heading = "", picture.index, None
             self.picture.show(picture)
             self.on_picture_view_moved()
-
-    def show_curve(self, question: Curve, reply: CurveReply | None) -> None:
-        """Draw what was fetched; without it the cells have all the room."""
-        self.curve.show(question, reply)
-        self.grid.set_class(self.curve.display, "line")
 
     def show_pixel(self, window: Window, text: str) -> None:
         """What stands in the array where the cursor is, if that is still there."""
@@ -373,12 +420,39 @@ class ValuePane(Vertical):
         elif self.shown and self.row is not None:
             self.post_message(ValueCommand(event.what))
 
+    def on_entries_view_wanted(self, event: EntriesView.Wanted) -> None:
+        """The entries have scrolled out of what is at hand."""
+        event.stop()
+        if self.shown:
+            self.post_message(self.FetchEntries(replace(event.request, name=self.shown)))
+
+    def on_entries_view_moved(self, event: EntriesView.Moved) -> None:
+        """Which entry it is stands above them."""
+        event.stop()
+        self._describe()
+
+    def on_entries_view_chosen(self, event: EntriesView.Chosen) -> None:
+        """What is inside is opened, unless only the program could say what it is."""
+        event.stop()
+        if event.row.kind == "property":
+            self.app.notify(value_words.PROPERTY, timeout=3, markup=False)
+        else:
+            self.enter(event.row)
+
+    def on_entries_view_asked(self, event: EntriesView.Asked) -> None:
+        """Back, or the screen opens a dialog."""
+        event.stop()
+        if event.what == "back":
+            self.action_back()
+        else:
+            self.post_message(ValueCommand(event.what))
+
     # ------------------------------------------------------------------ words
 
     def _describe(self) -> None:
         if not self.query("#value-foot"):
             return  # not composed yet
-        self._plot()
+        self.query_one(CurveView).follow(self.grid, self.row)
         row = self.row
         head, axes = self.query_one("#value-head", Line), self.query_one("#value-axes", Line)
         self._describe_numbers(row)
@@ -388,24 +462,19 @@ class ValuePane(Vertical):
             axes.show(Content(""))
             self.post_message(TitleChanged("value", "Value"))
             return
-        head.show(value_words.head(row))
+        way = self.trail.words(self.shown, max(self.size.width - value_words.HEAD_CELLS, 8))
+        head.show(value_words.head(row, way))
         axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
         self.post_message(TitleChanged("value", f"Value: {value_words.title(row)}"))
-
-    def _plot(self) -> None:
-        """The line plot takes the room that a single row of cells leaves."""
-        window = self.grid.window
-        line = None
-        if self.row is not None and self.grid.display and window is not None:
-            if window.row_axis is None and window.col_axis is not None:
-                axis, size = window.col_axis, window.cols[2]
-                line = PlottedLine(self.row.name, window.index, axis, size)
-        self.curve.follow(line, self.grid.at[1])
-        self.grid.set_class(self.curve.display, "line")
 
     def _axes_words(self, row: NameRow) -> str:
         if self.note:
             return safe(self.note)
+        if row.openable:
+            width = self.query_one("#value-axes", Line).size.width or 80
+            return value_words.entry(
+                self.entries.page, self.entries.at, bool(self.trail), width - 1
+            )
         if not row.held:
             return value_words.no_value(row)
         drawn = self.picture.picture if self.as_picture else None

@@ -124,8 +124,8 @@ class WatchTable(Table):
         """Which values are those of the running cell."""
         live = sum(row.live for row in self._known.values())
         if live == len(self._known):
-            return "looked at while the cell runs"
-        return f"{live} live, the others from before the cell" if live else BEFORE
+            return "live"
+        return f"{live} live, others older" if live else BEFORE
 
     # ------------------------------------------------------------------ keys
 
