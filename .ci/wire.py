@@ -103,6 +103,8 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
      [{"verb": "config", "set": {"epsilon": 1e-06}}], ""),
     ("The signature of the call at a position of some code.",
      [{"verb": "help", "code": "K.relu(x", "position": 8}], ""),
+    ("What names stand for, for a list of completions.",
+     [{"verb": "meanings", "names": ["K.conv1d", "K", "w"]}], ""),
     ("Writes an array to a file in the kernel's process. A large one goes on beside the program, "
      "and `job` numbers it.",
      [{"verb": "export", "name": "w", "path": "w.npy"}], ""),

@@ -45,7 +45,8 @@ WIDGETS: tuple[WidgetSpec, ...] = (
         "names",
         "widgets.variable_table",
         "VariableTable()",
-        "every name: kind, dtype, shape, size, range, NaN and infinities, version",
+        "every name: kind, dtype, shape, size, range, NaN and infinities, version; click on a head "
+        "to sort, on a name to see its value",
         tab="Names",
         takes="text",
     ),
@@ -55,7 +56,8 @@ WIDGETS: tuple[WidgetSpec, ...] = (
         "widgets.tensor_view",
         "TensorView(x)",
         "any slice of an array or variable as numbers, heat map, image or histogram: two axes to "
-        "see, a stepper for each other axis, or the slice as text",
+        "see, a stepper for each other axis, or the slice as text; digits and format of the "
+        "numbers; of a sparse value, places and numbers",
         tab="Value",
         part=("widgets.value_tab", "ValueTab"),
         needs_value=True,
@@ -83,7 +85,9 @@ WIDGETS: tuple[WidgetSpec, ...] = (
         "graph",
         "widgets.graph_view",
         "GraphView()",
-        "the operations, with dtype and shape on every edge; large graphs folded",
+        "the operations, with dtype and shape on every edge; what one call or layer computes is "
+        "one node until it is clicked; a click on a node shows its line, its shape and the value "
+        "of the last call; large graphs are folded",
         tab="Graph",
     ),
     WidgetSpec(
@@ -91,8 +95,8 @@ WIDGETS: tuple[WidgetSpec, ...] = (
         "plan",
         "widgets.plan_table",
         "PlanTable()",
-        "the steps of the last calls: form, time, bytes, speed, and what part of this machine's "
-        "best that is; of a fit or map over a cluster what each worker has done",
+        "the steps of the last calls: form, time and its share, bytes, speed, and what part of "
+        "this machine's best that is; of a fit or map over a cluster what each worker has done",
         tab="Plan",
     ),
     WidgetSpec(

@@ -239,11 +239,11 @@ def _without_hurry() -> Iterator[None]:
     """
     from kbench.workbench.inspector import gradient_verbs
     from kbench.workbench.nan import nan_verbs
-    from kbench.workbench.watches import watches
+    from kbench.workbench.watches import live, watches
 
     modules: tuple[Any, ...] = (gradient_verbs, nan_verbs, watches)
     before = [module.BUDGET_SECONDS for module in modules]
-    cheap, watches.LIVE_SECONDS = watches.LIVE_SECONDS, -1.0
+    cheap, live.LIVE_SECONDS = live.LIVE_SECONDS, -1.0
     for module in modules:
         module.BUDGET_SECONDS = GENEROUS_BUDGET_SECONDS
     try:
@@ -251,7 +251,7 @@ def _without_hurry() -> Iterator[None]:
     finally:
         for module, budget in zip(modules, before, strict=True):
             module.BUDGET_SECONDS = budget
-        watches.LIVE_SECONDS = cheap
+        live.LIVE_SECONDS = cheap
 
 
 @contextmanager

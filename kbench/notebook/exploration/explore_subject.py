@@ -149,7 +149,8 @@ def subject(wanted: object, values: Sequence[object], ranges: Mapping[str, objec
         made.parameters = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"{describe.printable(made.name)} does not tell its arguments", function="explore"
+            f"{describe.printable(made.name)} does not say which arguments it takes",
+            function="explore",
         ) from None
     sample = explore_samples.known(name) if name else explore_samples.Sample()
     _check(made, values, ranges)

@@ -14,10 +14,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from kbench.api.differences import seconds
+from kbench.engine.core.scipy_input import Matrix
 from kbench.engine.inspect import describe, sparse_summary
+from kbench.engine.inspect.number_format import AUTO, NumberFormat
 from kbench.engine.runtime.profile import RunRecord
 from kbench.notebook.drawing import graph_rows
-from kbench.notebook.html import array_html, collection, comparing, error_view, model_view
+from kbench.notebook.html import (
+    array_html,
+    collection,
+    comparing,
+    error_view,
+    model_view,
+    run_steps,
+)
+from kbench.notebook.html.columns import span
 from kbench.notebook.html.markup import (
     Html,
     details,
@@ -28,12 +38,12 @@ from kbench.notebook.html.markup import (
     page,
     table,
 )
-from kbench.workbench.analysis import keras_models, known_value, plan_text
+from kbench.workbench.analysis import keras_models, known_value
 from kbench.workbench.core_types import Row
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
-from kbench.workbench.protocol.runs import Limits, PlanStep
+from kbench.workbench.protocol.runs import PlanStep
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
@@ -176,14 +186,47 @@ def _state(row: Row) -> str:
 # ------------------------------------------------------------------ arrays
 
 
-def array_view(array: np.ndarray, name: str = "", shown: array_html.SliceLike | None = None) -> str:
-    """HTML of an array: statistics and the edges of one slice."""
+def array_view(
+    array: np.ndarray,
+    name: str = "",
+    shown: array_html.SliceLike | None = None,
+    form: NumberFormat = AUTO,
+) -> str:
+    """HTML of an array: statistics and the edges of one slice, whose numbers `form` writes."""
 
     def build() -> str:
         shape, dtype = tuple(array.shape), str(array.dtype)
         known = [("size", describe.size(int(array.nbytes)))]
-        parts = [facts(known), *array_html.parts(array, name or "array", shown)]
+        parts = [facts(known), *array_html.parts(array, name or "array", shown, form)]
         return page(_head("array", name, describe.spec_text(shape, dtype)), parts)
+
+    return _guarded(build)
+
+
+def sparse_view(matrix: Matrix, name: str, start: int = 0, form: NumberFormat = AUTO) -> str:
+    """HTML of a sparse matrix of compressed rows: what is known, a page of places and values.
+
+    Only entries are read; nothing is made dense.
+    """
+
+    def build() -> str:
+        stop = min(start + MAX_ENTRIES, int(matrix.nnz))
+        at = np.arange(start, stop)
+        rows = np.searchsorted(matrix.indptr, at, side="right") - 1
+        lines = [
+            (str(number), str(row), str(column), form.write(value))
+            for number, row, column, value in zip(
+                at.tolist(),
+                rows.tolist(),
+                matrix.indices[at].tolist(),
+                matrix.data[at],
+                strict=True,
+            )
+        ]
+        caption = span(start, len(lines), int(matrix.nnz), "stored value")
+        entries = table(caption, ("entry", "row", "column", "value"), lines)
+        head = _head("sparse matrix", name, sparse_summary.facts(matrix)["spec"])
+        return page(head, [facts(_matrix(matrix)), entries])
 
     return _guarded(build)
 
@@ -220,37 +263,14 @@ def _duration(record: RunRecord) -> str:
 
 def _run_table(run: Row) -> Html:
     """As `run_table`, of a run as the engine describes it."""
-    return run_table([PlanStep.built(row) for row in run["rows"]], run["seconds"])
+    steps = [PlanStep.built(row) for row in run["rows"]]
+    return run_steps.table(steps, run["seconds"], page=(0, _MAX_FOLDED_STEPS))
 
 
-def run_table(
-    steps: Sequence[PlanStep], whole: float, limits: Limits | None = None, of_peak: bool = False
-) -> Html:
-    """The steps of a run of `whole` seconds: what, in which form, how long, how fast.
-
-    `of_peak`: with a column of each step's part of `limits`, the best rates of this machine.
-    """
-    lines = [
-        (
-            row.step,
-            row.op,
-            row.form,
-            seconds(row.seconds),
-            *([plan_text.of_limit(row, limits)] if of_peak else []),
-            describe.size(row.bytes),
-            "-" if row.gb_per_s is None else f"{row.gb_per_s:.3g}",
-            "-" if not row.flops else f"{row.gflop_per_s:.3g}",
-            row.place or "",
-        )
-        for row in steps[:40]
-    ]
-    count = len(steps)
-    cut = f", the first {len(lines)} shown" if count > len(lines) else ""
-    words = f"{count} step{'' if count == 1 else 's'}"
-    caption = f"{words}{cut}, {seconds(whole)} in all"
-    part = ("% of peak",) if of_peak else ()
-    heads = ("step", "op", "form", "time", *part, "moved", "GB/s", "GFLOP/s", "made at")
-    return element("div", table(caption, heads, lines), class_="kb-text")
+MAX_ENTRIES = 40
+"""Of a sparse matrix on one page."""
+_MAX_FOLDED_STEPS = 24
+"""Of the last run of a function, beside what else is told of it."""
 
 
 # ------------------------------------------------------------------ what is shown how

@@ -136,7 +136,7 @@ class KbenchMagics(Magics):
             if text.startswith("-d"):
                 number = text[2:].strip()
                 if not number.isdigit():
-                    raise ValueError(f"%watch -d wants the number of a watch, got {number!r}")
+                    raise ValueError(f"%watch -d needs the number of a watch, got {number!r}")
                 gone = board.remove(int(number))
                 watch_lines.tell(shell, gone, watched=False)
                 print(f"no longer watched: {gone}")
@@ -161,7 +161,7 @@ class KbenchMagics(Magics):
             return TextAndHtml(job_view.text(*told), views.styled(join(job_view.parts(*told))))
         value = self._running.user_ns.get(line.strip())
         if not describe.is_function(value):
-            raise UsageError(f"%plan wants the name of a K.function, got {line.strip()!r}")
+            raise UsageError(f"%plan needs the name of a K.function, got {line.strip()!r}")
         plan = describe.plan(value)
         if plan is None:
             raise UsageError(f"no call of {line.strip()} was recorded yet: call it, then ask again")
@@ -171,7 +171,9 @@ class KbenchMagics(Magics):
     def profile(self, line: str, cell: str) -> None:
         """Run the cell, then show the steps of every evaluation in it."""
         if line.strip():
-            raise UsageError(f"%%profile takes nothing but the cell below, got {line.strip()!r}")
+            raise UsageError(
+                f"%%profile takes no argument; its code is the cell below it, got {line.strip()!r}"
+            )
         with trace.record() as records:
             ran = self._running.run_cell(cell)
         if not records:
@@ -181,14 +183,14 @@ class KbenchMagics(Magics):
         if len(records) > 20:
             print(f"{len(records)} evaluations, the first 20 shown")
         if not ran.success:
-            raise UsageError("the cell was not run to its end; its error stands above")
+            raise UsageError("the cell did not finish; its error is above")
 
     @line_magic
     def nan(self, line: str) -> TextAndHtml:
         """What made the first NaN or infinity: in a tensor, a `K.function`'s last call, a model."""
         text, space = line.strip(), self._running.user_ns
         if not text:
-            raise UsageError("%nan wants a tensor, a K.function or a Keras model")
+            raise UsageError("%nan needs a tensor, a K.function or a Keras model")
         try:
             with read_only.evaluation():
                 value = space[text] if text in space else nan_verbs.evaluated(text, space)
@@ -236,7 +238,7 @@ class KbenchMagics(Magics):
             return
         if line.strip():
             if not line.strip().isdigit():
-                raise UsageError(f"%lesson wants a number, got {line.strip()!r}")
+                raise UsageError(f"%lesson needs a number, got {line.strip()!r}")
             try:
                 lesson = load(int(line))
             except LessonError as error:
@@ -317,7 +319,7 @@ def _settings() -> list[tuple[str, str]]:
 def _assignment(word: str) -> tuple[str, Any]:
     name, equals, text = word.partition("=")
     if not equals or not name:
-        raise UsageError(f"%config_k wants name=value, got {word!r}")
+        raise UsageError(f"%config_k needs name=value, got {word!r}")
     try:
         return name, ast.literal_eval(text)
     except (ValueError, SyntaxError):

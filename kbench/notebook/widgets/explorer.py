@@ -74,7 +74,7 @@ class Explorer(WithStaticTwin, widgets.Tab):  # type: ignore[misc]
             self.close()
             raise ArgumentError(error.reason, function="explorer") from None
         self.choose(name)
-        held = describe.held_array(found) is not None
+        held = given.holds_numbers(found)
         tab = "value" if held else "plan" if describe.is_function(found) else "graph"
         self.open_tab(tab if held or given.has_graph(found) else "names")
 
@@ -149,7 +149,9 @@ def explorer(namespace: Any = None) -> Explorer:
     """
     if namespace is None or isinstance(namespace, dict):
         return Explorer(namespace)
-    if not isinstance(namespace, str) and not given.is_watched(namespace):
+    if not isinstance(namespace, str) and not (
+        given.is_watched(namespace) or given.holds_numbers(namespace)
+    ):
         raise given.argument_error("explorer", "namespace", namespace, NEEDED)
     whole = Explorer()
     whole.open_at(namespace)

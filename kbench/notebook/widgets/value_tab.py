@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbench.engine.core.errors import ArgumentError
-from kbench.engine.inspect import describe
+from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NONE, NamespaceWidget, name_options, sentence
 from kbench.notebook.base.redraw import names
@@ -49,9 +49,7 @@ class ValueTab(NamespaceWidget):
             if self._closed:
                 return
             found = self._names.values()
-            held = sorted(
-                key for key, value in found.items() if describe.held_array(value) is not None
-            )
+            held = sorted(key for key, value in found.items() if given.holds_numbers(value))
             name = self._wanted or next(iter(held), "")
             none = [] if name in held else [(NONE, None)]
             self._set_options(self.chosen, [*none, *name_options(held)], name)
@@ -62,8 +60,9 @@ class ValueTab(NamespaceWidget):
         try:
             value = None
             if name:
-                self._names.array(name)  # refuses what has no array, in words
                 value = self._names.get(name)
+                if not given.holds_numbers(value):
+                    self._names.array(name)  # refuses what has no array, in words
             if self.view is not None and self.view.shows(value, name):
                 return
             made = None if value is None else TensorView(value, name)
@@ -71,6 +70,8 @@ class ValueTab(NamespaceWidget):
         except (ProtocolError, ArgumentError) as error:
             made, words = None, error.reason
         shown, self.view = self.view, made
+        if shown is not None and made is not None:  # numbers stay as they were written
+            made.form.value, made.digits.value = shown.form.value, shown.digits.value
         self.children = (self.chosen, self._body, *([] if made is None else [made]))
         self._draw(sentence(words) if words else "")
         if shown is not None:

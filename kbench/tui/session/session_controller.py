@@ -11,6 +11,7 @@ from kbench.tui.session import status
 from kbench.tui.session.status_lines import StatusLines
 from kbench.tui.signal import (
     CellEnded,
+    InputWanted,
     KernelLost,
     KernelRestarted,
     KernelStarted,
@@ -173,7 +174,7 @@ class SessionController:
             case events.Told():
                 self._told(event)
             case events.InputRequested():
-                overlays.ask_input(self.bench, event.prompt, event.password)
+                self.bench.tell(InputWanted(event.cell, event.prompt, event.password))
             case events.Stuck():
                 self._became_stuck()
             case _:
@@ -227,10 +228,14 @@ class SessionController:
         self.transcript.changed(block)
 
     def _stream(self, event: events.Stream) -> None:
-        block = self._block(event.cell)
+        self.show_output(event.cell, event.text, event.name)
+
+    def show_output(self, cell: int, text: str, name: str = "stdout") -> None:
+        """Add text to what a cell has printed."""
+        block = self._block(cell)
         if block is not None:
-            self._cleared(block, event.cell)
-            block.stream(event.name, event.text)
+            self._cleared(block, cell)
+            block.stream(name, text)
             self.transcript.refit()
 
     def _clear_output(self, event: events.ClearOutput) -> None:

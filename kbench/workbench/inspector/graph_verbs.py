@@ -9,7 +9,7 @@ import numpy as np
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import keras_graph, keras_models
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import namespace, recorder
+from kbench.workbench.inspector import graph_calls, namespace, recorder
 from kbench.workbench.protocol import messages
 from kbench.workbench.protocol.graphs import Graph, GraphNode, GraphReply
 from kbench.workbench.protocol.messages import ProtocolError
@@ -45,9 +45,7 @@ class GraphVerbs:
         part, start = self._view.part(asked.name), asked.start
         value = part.value
         layer = keras_models.is_layer(value)
-        tensors = _roots(value)
-        if not tensors and describe.is_tensor(value):
-            tensors = [value]
+        tensors = roots(value)
         if not tensors and not layer:
             raise ProtocolError("name", f"{describe.printable(asked.name)} is not a tensor")
         seen = _Seen(self._recorder)
@@ -68,25 +66,30 @@ class GraphVerbs:
         return found
 
 
-def _roots(value: object) -> list[Tensor]:
-    """What a function, or a list of tensors and functions, computes."""
+def roots(value: object) -> list[Tensor]:
+    """A tensor itself, or what a function, or a list of tensors and functions, computes."""
+    if describe.is_tensor(value):
+        return [value]
     if describe.is_function(value):
         return list(value.outputs) or [update.inputs[1] for update in value.updates]
     if type(value) not in (list, tuple) or not isinstance(value, (list, tuple)):
         return []
-    found = [root for item in value for root in _roots(item) or [item]]
-    roots = [root for root in found if describe.is_tensor(root)]
-    return roots if len(roots) == len(found) else []
+    found = [roots(item) for item in value]
+    return [root for own in found for root in own] if all(found) else []
 
 
-def _page(roots: list[Tensor], start: int, seen: _Seen) -> GraphReply:
+def _page(outputs: list[Tensor], start: int, seen: _Seen) -> GraphReply:
     """Rows from `start` on; a node's number is its place in the order of all nodes."""
-    nodes = describe.nodes(roots)
+    nodes = describe.nodes(outputs)
     ids = {id(node): number for number, node in enumerate(nodes)}
+    calls = graph_calls.calls(nodes)
     rows: list[GraphNode] = []
     room, at = messages.MAX_PAGE_BYTES - 1_000, start
     for at in range(start, min(len(nodes), MAX_PAGED_NODES)):
         row = _row(nodes[at], at, ids, seen)
+        if id(nodes[at]) in calls:
+            call, called = calls[id(nodes[at])]
+            row = row.replaced(call=call, called=called)
         room -= messages.size(row) + 2
         if room < 0 and rows:
             break

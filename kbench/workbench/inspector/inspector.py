@@ -51,6 +51,8 @@ from kbench.workbench.protocol.session import (
     HelloReply,
     Help,
     HelpReply,
+    Meanings,
+    MeaningsReply,
     Push,
     PushReply,
 )
@@ -201,6 +203,7 @@ class Inspector:
             Parts.served_by(self._parts),
             Config.served_by(self._config),
             Help.served_by(self._help),
+            Meanings.served_by(self._meanings),
             Cancel.served_by(self._cancel),
         ]
 
@@ -274,6 +277,9 @@ class Inspector:
     def _help(self, asked: Help) -> HelpReply:
         return signature.help_at(asked.code, asked.position, self._view.snapshot())
 
+    def _meanings(self, asked: Meanings) -> MeaningsReply:
+        return signature.meanings(asked.names, self._view.snapshot())
+
     def _cancel(self, asked: Cancel) -> CancelReply:
         cancel.request()
         return CancelReply(busy=self._busy)
@@ -296,7 +302,7 @@ class Inspector:
                 try:
                     self._push_now()
                 except Exception:  # the next change must be pushed all the same
-                    _log.exception("a change could not be told")
+                    _log.exception("a change could not be reported")
             time.sleep(PUSH_SECONDS)
 
     def _push_now(self) -> None:

@@ -115,7 +115,7 @@ class Pace:
                 try:
                     self._sample(estimate)
                 except Exception:  # the next look may do better
-                    _log.exception("the pace of a loop could not be told")
+                    _log.exception("the pace of a loop could not be reported")
                 time.sleep(SAMPLE_SECONDS)
 
     def _sample(self, estimate: Estimate) -> None:

@@ -19,7 +19,8 @@ class GraphNode(Record):
     """A tensor or a layer; `inputs` are the ids of other rows, None where the input is not shown.
 
     `bad` entries of its last value are NaN or infinite; `end`: an input of the layer, whose own
-    inputs are not told.
+    inputs are not told. Nodes with the same number in `call` were made by one call, or in one name
+    scope, which is called `called`.
     """
 
     id: int
@@ -38,6 +39,8 @@ class GraphNode(Record):
     bad: int | None = None
     ran: Ran | None = None
     end: bool = False
+    call: int | None = None
+    called: str = ""
 
 
 class GraphReply(Answer):

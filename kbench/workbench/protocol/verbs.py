@@ -13,11 +13,42 @@ from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import Parts, Summary
 from kbench.workbench.protocol.question import Question
 from kbench.workbench.protocol.runs import Jobs, Plan, Trace
-from kbench.workbench.protocol.session import Cancel, Changes, Config, Hello, Help, Push
+from kbench.workbench.protocol.session import (
+    Cancel,
+    Changes,
+    Config,
+    Hello,
+    Help,
+    Meanings,
+    Push,
+)
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
-    *(Hello, Push, Changes, Summary, Parts, Open, Window, Stats, Image, Curve, Find, Graph),
-    *(Export, Exporting, Config, Plan, Jobs, Help, Cancel, Trace, Watch, Versus, Nan, Gradient),
+    Hello,
+    Push,
+    Changes,
+    Summary,
+    Parts,
+    Open,
+    Window,
+    Stats,
+    Image,
+    Curve,
+    Find,
+    Graph,
+    Export,
+    Exporting,
+    Config,
+    Plan,
+    Jobs,
+    Help,
+    Meanings,
+    Cancel,
+    Trace,
+    Watch,
+    Versus,
+    Nan,
+    Gradient,
 )
 """Every question that the inspector answers."""
 VERBS = {question.verb: question for question in QUESTIONS}

@@ -28,8 +28,8 @@ from kbench.workbench.inspector import summary
 from kbench.workbench.kernel.sandbox import Outcome, Sandbox
 from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
-from kbench.workbench.watches import expressions
-from kbench.workbench.watches.live import LIVE_BUDGET_SECONDS, LIVE_SECONDS, LiveSampler
+from kbench.workbench.watches import expressions, live
+from kbench.workbench.watches.live import LiveSampler
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor
@@ -250,7 +250,7 @@ class Watches:
     def _look_at(self, watch: Watch) -> bool:
         """Evaluate one if that is cheap, as its last evaluation says; whether there is a value."""
         known = watch.state in ("value", "error") and not (watch.banned or watch.misses)
-        if not known or watch.seconds > LIVE_SECONDS:
+        if not known or watch.seconds > live.LIVE_SECONDS:
             return False
         names, stamp = dict(self._names()), self.stamp
         try:
@@ -260,7 +260,7 @@ class Watches:
         if not expressions.is_cheap(watch.expression, names):
             return False
         outcome = self._live.sandbox.run(
-            lambda: _worded(code, names, self._fed), LIVE_BUDGET_SECONDS
+            lambda: _worded(code, names, self._fed), live.LIVE_BUDGET_SECONDS
         )
         with self._lock:
             if outcome.stopped or outcome.value is None:  # it may be half done: no news

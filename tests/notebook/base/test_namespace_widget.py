@@ -194,7 +194,7 @@ def test_gradients_without_a_loss_say_so() -> None:
         ("K.ones((2,)) * K.epsilon()", "epsilon=1,2", ["2 variants", "epsilon=2", "1"]),
         ("K.sum(w)", "engine=kbench,numpy", ["2 engines", "numpy"]),
         ("K.sum(", "epsilon=1,2", ["one expression is needed"]),
-        ("K.sum(w)", "speed=1", ["no setting of this name"]),
+        ("K.sum(w)", "speed=1", ["unknown setting; choose from"]),
         ("K.sum(w)", "", ["variants are needed"]),
         ("", "epsilon=1,2", ["type an expression"]),
         ("nope", "epsilon=1,2", ["NameError"]),

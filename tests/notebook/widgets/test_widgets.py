@@ -245,10 +245,10 @@ def test_of_many_names_the_number_is_told_and_all_are_ordered() -> None:
     values["z"] = np.ones(1000)
     table = VariableTable(values)
     table.refresh()
-    assert "of 1001 names" in table.html and table._static_text().startswith("1001 names")
+    assert "1,001 names, 1-50" in table.html and table._static_text().startswith("1001 names")
     table.sort.value = "size"
     table.refresh()
-    assert table._rows()[0].name == "z" and "of 1001 names" in table.html
+    assert table._rows()[0].name == "z" and "1,001 names, 1-50" in table.html
     table.filter.value = "v00*"
     table.refresh()
     assert "100 names" in table.html and table._rows().total == 100
@@ -370,3 +370,22 @@ def test_a_dropdown_shows_the_choice_of_none() -> None:
     made.index = None
     assert made.value is None
     made.close()
+
+
+def test_the_table_of_names_turns_pages() -> None:
+    values: dict[str, Any] = {f"v{at:03d}": [at] for at in range(120)}
+    table = VariableTable(values)
+    table.refresh()
+    _, _, later = table.table.pager.children
+    later.click()
+    table.refresh()
+    assert "120 names, 51-100" in table.html and table.chosen.options[0][0] == "v050"
+    table.choose("v110")
+    table.refresh()
+    assert table.chosen.value == "v110" and "101-120" in table.html and later.disabled
+    assert "object" in table._details.value or "list" in table._details.value
+    table.filter.value = "v00*"
+    table.refresh()
+    assert table.table.start == 0 and "10 names<" in table.html
+    assert len(table._static_html().encode()) <= 12_000
+    table.close()

@@ -199,7 +199,7 @@ async def test_a_job_without_workers_and_another_kernel() -> None:
         activity.track("map", "predict")
         await pilot.press("f5")
         shown = await until(app, pilot, "map of 'predict': chunk 0, no workers yet")
-        assert "No worker has told of itself yet" in shown
+        assert "No worker has reported yet" in shown
         gone = app.query_one(PlanPane).job
         assert gone is not None
         activity._trackers.clear()

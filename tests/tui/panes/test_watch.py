@@ -52,7 +52,7 @@ async def test_a_cell_of_a_value_is_watched() -> None:
 
 
 async def test_watches_are_added_edited_refused_copied_and_removed() -> None:
-    async with bench((120, 40), session_with(items=[1, 2])) as (app, pilot, session):
+    async with bench((140, 40), session_with(items=[1, 2])) as (app, pilot, session):
         await pilot.press("alt+3")
         assert "press w on a variable" in await until(app, pilot, "No watches yet")
         await type_watch(pilot, "len(items) + 40")
@@ -121,8 +121,8 @@ async def test_a_new_value_is_never_cut_for_an_old_one(size: tuple[int, int]) ->
 
 async def test_cheap_watches_are_live_while_a_cell_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "SAMPLE_SECONDS", 0.02)
-    monkeypatch.setattr(watches, "LIVE_SECONDS", 20.0)
-    monkeypatch.setattr(watches, "LIVE_BUDGET_SECONDS", 20.0)
+    monkeypatch.setattr(live, "LIVE_SECONDS", 20.0)
+    monkeypatch.setattr(live, "LIVE_BUDGET_SECONDS", 20.0)
     state = {"step": 1}
     names = session_with(state=state, own=lambda: 7)
     async with bench((120, 40), names) as (app, pilot, session):

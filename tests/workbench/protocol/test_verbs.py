@@ -31,6 +31,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "graph": {"name": "loss", "start": 0},
     "parts": {"names": ["a"]},
     "help": {"code": "len(", "position": 4},
+    "meanings": {"names": ["a", "len"]},
     "watch": {"expressions": ["a"]},
     "jobs": {"most": 3},
     "plan": {"record": True},

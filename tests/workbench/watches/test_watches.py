@@ -288,8 +288,8 @@ def test_what_may_be_looked_at_while_a_cell_runs(
 def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on an idle machine, and without waiting."""
     monkeypatch.setattr(live, "SAMPLE_SECONDS", 0.01)
-    monkeypatch.setattr(watches, "LIVE_SECONDS", 20.0)
-    monkeypatch.setattr(watches, "LIVE_BUDGET_SECONDS", 20.0)
+    monkeypatch.setattr(live, "LIVE_SECONDS", 20.0)
+    monkeypatch.setattr(live, "LIVE_BUDGET_SECONDS", 20.0)
 
 
 def test_cheap_watches_are_looked_at_while_a_cell_runs(

@@ -347,7 +347,7 @@ class GraphView(LineView):
         if place:
             self.post_message(self.PlaceWanted(place))
         else:
-            self.app.notify("it is not known which line made this", timeout=2, markup=False)
+            self.app.notify("the line that made this is not known", timeout=2, markup=False)
 
     def action_copy(self) -> None:
         """Copy what is known of the node."""
