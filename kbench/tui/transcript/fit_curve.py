@@ -37,11 +37,14 @@ class FitCurve:
     @classmethod
     def of(cls, data: Row) -> FitCurve | None:
         """From what was pushed; None if it is not what this version knows."""
-        series = data.get("series")
-        if not isinstance(series, list) or not series:
+        try:
+            rows = tuple(
+                (str(name), tuple(None if value is None else float(value) for value in values))
+                for name, values in data["series"]
+            )
+            return cls(str(data["unit"]), int(data["count"]), rows) if rows else None
+        except (KeyError, TypeError, ValueError):
             return None
-        rows = tuple((str(name), tuple(values)) for name, values in series)
-        return cls(str(data.get("unit", "")), int(data.get("count", 0)), rows)
 
     def rows(self, width: int, glyphs: Glyphs | None) -> list[Content]:
         """Rows of at most `width` cells; without characters to draw with, words alone."""

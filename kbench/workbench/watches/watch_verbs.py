@@ -50,7 +50,7 @@ class WatchVerbs:
             reason = f"watch: the limit is {MAX_WATCHES} expressions"
             raise ProtocolError("argument", reason)
         held = self.watches.sandbox.blocked
-        return WatchReply(rows=self.watches.ask(wanted, forced), held=held)
+        return WatchReply(rows=self.watches.ask(wanted, forced, asked.live), held=held)
 
 
 def _texts(argument: str, given: list[Any]) -> list[str]:

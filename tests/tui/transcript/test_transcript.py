@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from bench_screen import at_each_size, bench, settle, submit, text_of, until
 from textual.geometry import Region
@@ -192,5 +194,16 @@ def test_a_curve_fits_every_width(width: int, glyphs: Glyphs) -> None:
     assert all(row.cell_length <= width for row in found.rows(width, glyphs))
 
 
-def test_a_fit_of_another_version_is_no_curve() -> None:
-    assert FitCurve.of({}) is None and FitCurve.of({"series": []}) is None
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {**FIT, "series": []},
+        {**FIT, "series": [["loss"]]},
+        {**FIT, "series": [["loss", ["x"]]]},
+        {**FIT, "series": 3},
+        {**FIT, "count": "many"},
+    ],
+)
+def test_a_fit_of_another_version_is_no_curve(data: dict[str, Any]) -> None:
+    assert FitCurve.of(data) is None

@@ -265,11 +265,11 @@ class ValueController(PaneController):
         self._curve.submit(partial(self._fetch_curve, question))
 
     async def _fetch_curve(self, question: Curve) -> None:
-        pane, reply = self.pane, None
+        view, reply = self.bench.view(CurveView), None
         with contextlib.suppress(AskFailed):  # of texts, say: the cells are there all the same
             reply = await self.bench.ask(question)
-        if pane is not None:
-            pane.show_curve(question, reply)
+        if view is not None:
+            view.show(question, reply)
 
     def fetch_pixel(self, window: Window | None) -> None:
         """Fetch what the cursor in a picture is on."""

@@ -11,7 +11,8 @@ from textual.content import Content
 from textual.geometry import Size
 
 from kbench.tui.messages import PaneMessage
-from kbench.tui.panes.rows import number_text
+from kbench.tui.panes.rows import NameRow, number_text
+from kbench.tui.panes.value.grid import ValueGrid
 from kbench.tui.text import curve
 from kbench.tui.text.curve import FRAME_COLUMNS
 from kbench.tui.text.lines import LineView
@@ -52,6 +53,7 @@ class CurveView(LineView, can_focus=False):
         super().__init__(id="curve")
         self.line: Line | None = None
         self.at = 0  # the element on which the cursor of the cells is
+        self._grid: ValueGrid | None = None
         self._reply: CurveReply | None = None
         self._asked: Curve | None = None
         self._refused = False  # the line has no numbers
@@ -59,16 +61,24 @@ class CurveView(LineView, can_focus=False):
 
     # ------------------------------------------------------------------ content
 
-    def follow(self, line: Line | None, at: int) -> None:
-        """Plot this line, None for none; `at` is where the cursor is on it."""
-        if line is not None and line.size < MIN_ELEMENTS:
-            line = None
-        self.at = at
+    def follow(self, grid: ValueGrid, row: NameRow | None) -> None:
+        """Plot the line whose cells `grid` shows in a single row; of other cells nothing."""
+        self._grid, line, window = grid, None, grid.window
+        if row is not None and window is not None and grid.display:
+            size, axis = window.cols[2], window.col_axis
+            if window.row_axis is None and axis is not None and size >= MIN_ELEMENTS:
+                line = Line(row.name, window.index, axis, size)
+        self.at = grid.at[1]
         if line != self.line:
             self.line, self._reply, self._asked, self._plot = line, None, None, None
             self._refused = False
-        self.display = line is not None and not self._refused
         self._ask()
+        self._take_room()
+
+    def _take_room(self) -> None:
+        self.display = self.line is not None and not self._refused
+        if self._grid is not None:
+            self._grid.set_class(self.display, "line")
         self.refit()
 
     def outdate(self) -> None:
@@ -81,8 +91,7 @@ class CurveView(LineView, can_focus=False):
             return
         self._reply, self._plot = reply, None
         self._refused = reply is None
-        self.display = not self._refused
-        self.refit()
+        self._take_room()
 
     def _ask(self) -> None:
         line, width = self.line, self.size.width or self.app.size.width

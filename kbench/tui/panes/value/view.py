@@ -14,7 +14,6 @@ from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
 from kbench.tui.panes.value import labels
 from kbench.tui.panes.value import words as value_words
 from kbench.tui.panes.value.curve import CurveView
-from kbench.tui.panes.value.curve import Line as PlottedLine
 from kbench.tui.panes.value.entries import EntriesPage, EntriesView
 from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
 from kbench.tui.panes.value.picture import PictureRequest, PictureView
@@ -24,7 +23,7 @@ from kbench.tui.session.bars import Line
 from kbench.tui.text.text import safe
 from kbench.workbench.contents.address import root_of, split_cell
 from kbench.workbench.core_types import Row
-from kbench.workbench.protocol.arrays import Curve, CurveReply, Window
+from kbench.workbench.protocol.arrays import Window
 from kbench.workbench.protocol.graphs import GraphReply
 
 
@@ -93,11 +92,6 @@ class ValuePane(Vertical):
         return self.query_one(PictureView)
 
     @property
-    def curve(self) -> CurveView:
-        """The plot below the cells of what has one axis."""
-        return self.query_one(CurveView)
-
-    @property
     def graph(self) -> GraphView:
         """What stands in the place of the grid when there is no value."""
         return self.query_one("#value-graph", GraphView)
@@ -114,7 +108,7 @@ class ValuePane(Vertical):
         shown = self.graph if as_graph else self.picture if self.as_picture else self.grid
         shown = self.entries if row.openable else shown
         had_focus = self.has_pseudo_class("focus-within")
-        self.curve.outdate()
+        self.query_one(CurveView).outdate()
         for view in (self.grid, self.picture, self.graph, self.entries):
             view.display = view is shown
         if had_focus and self.is_attached:
@@ -248,11 +242,6 @@ class ValuePane(Vertical):
             self.note, self._index, self._heading = "", picture.index, None
             self.picture.show(picture)
             self.on_picture_view_moved()
-
-    def show_curve(self, question: Curve, reply: CurveReply | None) -> None:
-        """Draw what was fetched; without it the cells have all the room."""
-        self.curve.show(question, reply)
-        self.grid.set_class(self.curve.display, "line")
 
     def show_pixel(self, window: Window, text: str) -> None:
         """What stands in the array where the cursor is, if that is still there."""
@@ -453,18 +442,7 @@ class ValuePane(Vertical):
     def _describe(self) -> None:
         if not self.query("#value-foot"):
             return  # not composed yet
-        self._plot()
+        self.query_one(CurveView).follow(self.grid, self.row)
         labels.write(self)
         title = f"Value: {value_words.title(self.row)}" if self.row is not None else "Value"
         self.post_message(TitleChanged("value", title))
-
-    def _plot(self) -> None:
-        """The line plot takes the room that a single row of cells leaves."""
-        window = self.grid.window
-        line = None
-        if self.row is not None and self.grid.display and window is not None:
-            if window.row_axis is None and window.col_axis is not None:
-                axis, size = window.col_axis, window.cols[2]
-                line = PlottedLine(self.row.name, window.index, axis, size)
-        self.curve.follow(line, self.grid.at[1])
-        self.grid.set_class(self.curve.display, "line")

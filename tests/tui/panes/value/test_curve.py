@@ -9,13 +9,18 @@ import pytest
 from bench_screen import at_each_size, settle, text_of
 from value_helpers import pane, press, showing
 
-from kbench.tui.panes.value.curve import BAD, CURSOR
+from kbench.tui.panes.value.curve import BAD, CURSOR, CurveView
 
 WAVE = np.sin(np.linspace(0, 9, 5_000)).astype(np.float32)
 
 
+def curve_of(app: Any) -> CurveView:
+    found: CurveView = pane(app).query_one(CurveView)
+    return found
+
+
 def lines_of(app: Any) -> list[str]:
-    view = pane(app).curve
+    view = curve_of(app)
     return [view.row(y).plain for y in range(view.row_count())]
 
 
@@ -47,7 +52,7 @@ async def test_gaps_and_the_cursor_are_on_the_axis() -> None:
 async def test_a_plot_follows_the_slice_and_the_value() -> None:
     values = np.stack([np.arange(50.0), 7 * np.arange(50.0)])
     async with showing(values, (120, 40)) as (app, pilot, session):
-        assert not pane(app).curve.display
+        assert not curve_of(app).display
         await press(pilot, "colon", *"1, :", "enter")
         assert lines_of(app)[0].split()[0] == "343"
         session.names["x"][1] *= 2
@@ -55,7 +60,7 @@ async def test_a_plot_follows_the_slice_and_the_value() -> None:
         await settle(pilot)
         assert lines_of(app)[0].split()[0] == "686"
         await press(pilot, "colon", *":, :", "enter")
-        assert not pane(app).curve.display and pane(app).grid.size.height > 2
+        assert not curve_of(app).display and pane(app).grid.size.height > 2
 
 
 @pytest.mark.parametrize(
@@ -63,7 +68,7 @@ async def test_a_plot_follows_the_slice_and_the_value() -> None:
 )
 async def test_other_values_have_no_plot(values: np.ndarray) -> None:
     async with showing(values, (120, 40)) as (app, _pilot, _):
-        assert not pane(app).curve.display and not pane(app).grid.has_class("line")
+        assert not curve_of(app).display and not pane(app).grid.has_class("line")
 
 
 async def test_a_line_of_nan_alone_has_a_mark_for_each() -> None:
