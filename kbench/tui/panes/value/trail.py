@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kbench.tui.panes.rows import NameRow
-from kbench.workbench.contents.address import root_of
+from kbench.workbench.contents.address import root_of, split_cell
 
 MAX_DEPTH = 200
 """Values on the way: what contains itself can be followed for ever."""
@@ -33,11 +33,13 @@ class Trail:
         return self._steps.pop() if self._steps else None
 
     def move(self, root: str) -> None:
-        """The same way inside another name: what `x@3` is to `x`."""
+        """The same way after another cell: what `x@3` is to `x`. Steps of other names stay."""
         moved = []
         for row, at in self._steps:
-            name = root + row.name[len(root_of(row.name)) :]
-            moved.append((replace(row, name=name), at))
+            here = root_of(row.name)
+            if split_cell(here)[0] == split_cell(root)[0]:
+                row = replace(row, name=root + row.name[len(here) :])
+            moved.append((row, at))
         self._steps = moved
 
     def words(self, shown: str, room: int) -> str:
