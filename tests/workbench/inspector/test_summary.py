@@ -20,7 +20,7 @@ from kbench.tui.panes import rows
 from kbench.workbench.analysis import compare
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.namespace import View
-from kbench.workbench.watches import watches
+from kbench.workbench.watches.value_text import value_text
 
 RANDOM = np.random.default_rng(7)
 NORMAL = RANDOM.normal(size=(12, 34))
@@ -287,10 +287,10 @@ def test_integers_are_told_in_all_their_digits(value: int) -> None:
         summary.line(K.variable([value], dtype="int64")),
         summary.line(K.constant(value, dtype="int64")),
         summary.text(K.constant(np.full((3, 2), value), dtype="int64")),
-        watches.value_text(value),
-        watches.value_text(found),
-        watches.value_text(array),
-        watches.value_text([value]),
+        value_text(value),
+        value_text(found),
+        value_text(array),
+        value_text([value]),
         str(slice_view.window(array, None, (0, 10), (0, 10))["cells"]),
         rows.number_text(value),
         html.show(array),

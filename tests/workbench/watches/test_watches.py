@@ -16,7 +16,8 @@ from kbench.engine.runtime import config
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.watches import expressions, live, watches
-from kbench.workbench.watches.watches import Watches, value_text
+from kbench.workbench.watches.value_text import value_text
+from kbench.workbench.watches.watches import Watches
 
 
 @pytest.fixture(autouse=True)
