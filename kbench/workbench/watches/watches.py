@@ -24,6 +24,7 @@ from kbench.engine.core.errors import FeedError, KbenchError
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.workbench.errors import explanation
+from kbench.workbench.inspector import summary
 from kbench.workbench.kernel.sandbox import Outcome, Sandbox
 from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
