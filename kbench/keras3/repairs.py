@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
-import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from types import ModuleType
 from typing import Any
+
+from kbench.engine.runtime.environment import env
 
 TESTED = "3.15.1"
 REPAIRS = {
@@ -44,7 +45,7 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name not in REPAIRS or os.environ.get("KERAS_BACKEND") != "kbench":
+        if name not in REPAIRS or env("KERAS_BACKEND") != "kbench":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.origin is None:

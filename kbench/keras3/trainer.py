@@ -157,12 +157,7 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         for epoch in range(self._initial_epoch or initial_epoch, epochs):
             self.reset_metrics()
             told.on_epoch_begin(epoch)
-            for begin, end, data in batches:
-                told.on_train_batch_begin(begin)
-                logs = pythonify_logs(step(next(iter(data))))
-                told.on_train_batch_end(end, logs)
-                if self.stop_training:
-                    break
+            logs = self._trained_epoch(step, batches, told)
             logs = dict(self._get_metrics_result_or_logs(logs))
             if validation_data is not None and self._should_eval(epoch, validation_freq):
                 vx, vy, vw = data_adapter_utils.unpack_x_y_sample_weight(validation_data)
@@ -182,6 +177,17 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         self.optimizer.finalize_variable_values(self.trainable_weights)
         told.on_train_end(logs=logs)
         return self.history
+
+    def _trained_epoch(self, step: Any, batches: Any, told: Any) -> Any:
+        """Every batch of one epoch; the logs of the last."""
+        logs: Any = {}
+        for begin, end, data in batches:
+            told.on_train_batch_begin(begin)
+            logs = pythonify_logs(step(next(iter(data))))
+            told.on_train_batch_end(end, logs)
+            if self.stop_training:
+                break
+        return logs
 
     def evaluate(
         self,
