@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +16,31 @@ from keras.src.backend.common.stateless_scope import StatelessScope
 from keras.src.backend.common.symbolic_scope import SymbolicScope
 
 from kbench import backend as K
-from kbench.keras3.tensor import Traced, operation
+from kbench.api.operations import DTYPES as ENGINE_DTYPES
+from kbench.keras3.control import (
+    associative_scan,
+    cond,
+    custom_gradient,
+    fori_loop,
+    map,
+    remat,
+    scan,
+    switch,
+    vectorized_map,
+    while_loop,
+)
+from kbench.keras3.numpy import elementwise
+from kbench.keras3.scatter import scatter, scatter_update, slice, slice_update, unstack
+from kbench.keras3.tensor import WIDE, Traced, from_wide, node_of, plain, to_wide, tracing
+
+__all__ = [
+    "IS_THREAD_SAFE", "SUPPORTS_COMPLEX_DTYPES", "SUPPORTS_RAGGED_TENSORS",
+    "SUPPORTS_SPARSE_TENSORS", "Variable", "associative_scan", "cast", "compute_output_spec",
+    "cond", "convert_to_numpy", "convert_to_tensor", "custom_gradient", "device_scope",
+    "fori_loop", "is_tensor", "map", "random_seed_dtype", "remat", "scan", "scatter",
+    "scatter_update", "shape", "slice", "slice_update", "stop_gradient", "switch", "traced",
+    "unstack", "vectorized_map", "while_loop",
+]  # fmt: skip
 
 SUPPORTS_SPARSE_TENSORS = False
 SUPPORTS_RAGGED_TENSORS = False
@@ -26,11 +50,20 @@ SIZES_FOR_NONE = (83, 89)
 """Two sizes for each unknown axis: where results differ, the axis is unknown there, too."""
 
 
-class _Tracing(threading.local):
-    active = False
+class Held:
+    """The value of a variable whose dtype the engine does not have: complex numbers, texts."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value = value
+
+    def get_value(self) -> np.ndarray:
+        return np.array(self.value)
+
+    def set_value(self, value: np.ndarray) -> None:
+        self.value = np.array(value)
 
 
-tracing = _Tracing()
+_owners: weakref.WeakValueDictionary[int, Variable] = weakref.WeakValueDictionary()
 
 
 class Variable(KerasVariable):  # type: ignore[misc]
@@ -42,23 +75,33 @@ class Variable(KerasVariable):  # type: ignore[misc]
     def _value(self) -> Any:
         if self._node is None:
             return None
-        return Traced(self._node) if tracing.active else self._node.get_value()
+        if tracing.active and not isinstance(self._node, Held):
+            return Traced(self._node, self._dtype)
+        return from_wide(self._node.get_value(), self._dtype)
 
     @_value.setter
     def _value(self, value: Any) -> None:
         self._node = None if value is None else self._made(value)
 
     def _made(self, value: Any) -> Any:
-        return K.variable(np.array(value), dtype=standardize_dtype(self._dtype), name=self.name)
+        dtype = standardize_dtype(self._dtype)
+        array = np.array(plain(value)).astype(dtype)
+        _owners[id(self)] = self
+        if WIDE.get(dtype, dtype) not in ENGINE_DTYPES:
+            return Held(array)
+        return K.variable(to_wide(array), dtype=WIDE.get(dtype, dtype), name=self.name)
 
     def _initialize(self, value: Any) -> None:
         self._value = value
+
+    def _initialize_with_initializer(self, initializer: Any) -> None:
+        self._initialize(initializer(self._shape, dtype=self._dtype))
 
     def _direct_assign(self, value: Any) -> None:
         if self._node is None:
             self._value = value
         else:
-            self._node.set_value(np.asarray(value))
+            self._node.set_value(to_wide(np.asarray(value).astype(self._dtype)))
 
     def _convert_to_tensor(self, value: Any, dtype: Any = None) -> Any:
         return convert_to_tensor(value, dtype=dtype)
@@ -67,73 +110,91 @@ class Variable(KerasVariable):  # type: ignore[misc]
         return np.asarray(self.value, dtype=dtype)
 
 
+def owner_of(key: int) -> Variable:
+    """The variable to which a step stores; scopes know it by its id."""
+    return _owners[key]
+
+
 def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any = None) -> Any:
     """An array, or a symbol of the trace, in a dtype; ValueError for sparse and ragged ones."""
-    if sparse or ragged:
-        raise ValueError("sparse and ragged tensors are not available on the kbench backend")
+    if sparse:
+        raise ValueError("`sparse=True` is not supported with the kbench backend")
+    if ragged:
+        raise ValueError("`ragged=True` is not supported with the kbench backend")
     wanted = None if dtype is None else standardize_dtype(dtype)
-    if isinstance(x, Variable):
-        x = x.value
-    leaves = tree.flatten(x)
-    if isinstance(x, Traced) or any(isinstance(leaf, (Traced, Variable)) for leaf in leaves):
-        node = x if isinstance(x, Traced) else _stacked(x)
-        return node if wanted in (None, node.dtype) else Traced(K.cast(node.node, wanted))
-    if wanted is None:
-        wanted = result_type(*[getattr(leaf, "dtype", type(leaf)) for leaf in leaves])
-    if isinstance(x, np.ndarray) and x.dtype.name == wanted:
+    if isinstance(x, KerasTensor):
         return x
-    return np.asarray(x).astype(wanted)
+    x = plain(x)
+    if isinstance(x, Traced):
+        return x if wanted in (None, x.dtype) else elementwise.cast(x, str(wanted))
+    if isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__array__"):
+        return _as_array(np.asarray(x), wanted)
+    leaves = [plain(leaf) for leaf in tree.flatten(x)]
+    if any(isinstance(leaf, Traced) for leaf in leaves):
+        found = _stacked(x)
+        return found if wanted in (None, found.dtype) else elementwise.cast(found, str(wanted))
+    if wanted is None and not any(isinstance(leaf, str) for leaf in leaves):
+        wanted = result_type(*[getattr(leaf, "dtype", type(leaf)) for leaf in leaves])
+    return _as_array(np.asarray(tree.map_structure(plain, x)), wanted)
 
 
-@operation
+def _as_array(array: np.ndarray, dtype: str | None) -> np.ndarray:
+    if dtype in (None, array.dtype.name, "string"):
+        return array
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
+
+
 def _stacked(parts: Any) -> Any:
-    from kbench.keras3.tensor import node_of
+    """Nested lists that have symbols among them, as one symbol."""
+    from kbench.keras3.numpy.layout import stack
 
     if isinstance(parts, (list, tuple)):
-        return Traced(K.stack([_stacked_node(part) for part in parts], 0))
-    return Traced(node_of(parts))
-
-
-def _stacked_node(part: Any) -> Any:
-    from kbench.keras3.tensor import node_of
-
-    return _stacked(part).node if isinstance(part, (list, tuple)) else node_of(part)
+        return stack([_stacked(part) for part in parts], 0)
+    part = plain(parts)
+    return part if isinstance(part, Traced) else convert_to_tensor(part)
 
 
 def convert_to_numpy(x: Any) -> np.ndarray:
-    return np.array(x.value if isinstance(x, Variable) else x)
+    """An array of its own with the value of a tensor."""
+    return np.array(plain(x))
 
 
 def is_tensor(x: Any) -> bool:
+    """Whether it is an array, or a symbol of the trace."""
     return isinstance(x, (np.ndarray, np.generic, Traced))
 
 
 def shape(x: Any) -> Any:
-    return x.shape
+    """The sizes, all of which are known."""
+    return tuple(x.shape)
 
 
 def cast(x: Any, dtype: Any) -> Any:
+    """The elements in another dtype."""
     return convert_to_tensor(x, dtype=dtype)
 
 
 def random_seed_dtype() -> str:
+    """The dtype of the two numbers that a seed has."""
     return "uint32"
 
 
 @contextlib.contextmanager
-def device_scope(_name: str) -> Iterator[None]:
+def device_scope(device_name: str) -> Iterator[None]:
     """There is one device, the processor."""
     yield
 
 
 @contextlib.contextmanager
-def traced() -> Iterator[None]:
-    """Variables are symbols inside the block."""
-    before, tracing.active = tracing.active, True
+def traced(known: bool = False) -> Iterator[None]:
+    """Variables are symbols inside the block, whose values Python may look at where `known`."""
+    before = tracing.active, tracing.known
+    tracing.active, tracing.known = True, known
     try:
         yield
     finally:
-        tracing.active = before
+        tracing.active, tracing.known = before
 
 
 def compute_output_spec(fn: Any, *args: Any, **kwargs: Any) -> Any:
@@ -151,29 +212,24 @@ def compute_output_spec(fn: Any, *args: Any, **kwargs: Any) -> Any:
 def _symbol(x: Any, size: int) -> Any:
     if not isinstance(x, KerasTensor):
         return x
-    return Traced(K.placeholder(tuple(size if n is None else n for n in x.shape), dtype=x.dtype))
+    sizes = tuple(size if n is None else n for n in x.shape)
+    dtype = standardize_dtype(x.dtype)
+    if dtype == "string" or "complex" in dtype:
+        raise ValueError(f"{x} is {dtype}, which the kbench backend does not trace")
+    return Traced(K.placeholder(sizes, dtype=WIDE.get(dtype, dtype)), dtype)
 
 
 def _spec(x: Any, y: Any) -> Any:
+    x, y = plain(x), plain(y)
     if not is_tensor(x):
         return x
     sizes = tuple(a if a == b else None for a, b in zip(x.shape, y.shape, strict=True))
     return KerasTensor(sizes, standardize_dtype(x.dtype))
 
 
-@operation
 def stop_gradient(variable: Any) -> Any:
-    return Traced(K.stop_gradient(_stacked(variable).node))
-
-
-def cond(pred: Any, true_fn: Any, false_fn: Any) -> Any:
-    """The side that a known condition takes."""
-    if isinstance(pred, Traced):
-        raise NotImplementedError("keras.ops.cond is not available in a traced step on kbench yet")
-    return true_fn() if pred else false_fn()
-
-
-def __getattr__(name: str) -> Any:
-    from kbench.keras3.numpy import absent
-
-    return absent("keras.ops", name)
+    """The same value, through which no gradient passes."""
+    value = plain(variable)
+    if not isinstance(value, Traced):
+        return value
+    return Traced(K.stop_gradient(node_of(value)), value.dtype)

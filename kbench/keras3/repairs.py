@@ -10,7 +10,7 @@ from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
-from kbench.engine.runtime.environment import env
+from kbench.api.operations import env, keras_file_backend
 
 TESTED = "3.15.1"
 REPAIRS = {
@@ -32,6 +32,12 @@ REPAIRS = {
         ' the Trainer class."\n    )\n',
         "else:\n    from keras_kbench.src.trainer import Trainer\n",
     ),
+    "keras.src.utils.backend_utils": (
+        '        if self._backend == "openvino":\n',
+        '        if self._backend == "kbench":\n'
+        "            return getattr(backend_module, name)\n"
+        '        if self._backend == "openvino":\n',
+    ),
     "keras.src.export.saved_model": (
         "else:\n    raise RuntimeError(\n        f\"Backend '{backend.backend()}' must implement"
         ' ExportArchive."\n    )\n',
@@ -41,11 +47,16 @@ REPAIRS = {
 }
 
 
+def chosen() -> str | None:
+    """The backend that Keras is going to load: what the environment says, else keras.json."""
+    return env("KERAS_BACKEND") or keras_file_backend()
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        if name not in REPAIRS or env("KERAS_BACKEND") != "kbench":
+        if name not in REPAIRS or chosen() != "kbench":
             return None
         spec = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is None or spec.origin is None:

@@ -1,4 +1,4 @@
-"""Training as one function a step: Keras' own pieces traced, gradients by the reverse sweep."""
+"""`fit`, `evaluate`, `predict` and their kin, made of Keras' own pieces and of traced steps."""
 
 from __future__ import annotations
 
@@ -7,59 +7,18 @@ from typing import Any
 import numpy as np
 from keras.src import callbacks as callbacks_module
 from keras.src import tree
-from keras.src.backend.common.stateless_scope import StatelessScope
 from keras.src.trainers import trainer as base_trainer
 from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
 from keras.src.trainers.epoch_iterator import EpochIterator
+from keras.src.utils import traceback_utils
 from keras.src.utils.python_utils import pythonify_logs
 
-from kbench import backend as K
-from kbench.keras3.core import traced
-from kbench.keras3.tensor import Traced, node_of
-
-
-class _Step:
-    """A method of the model that is traced once for each structure, shape and dtype of a batch."""
-
-    def __init__(self, model: Any, method: Any, name: str) -> None:
-        self.model, self.method, self.name = model, method, name
-        self.made: dict[Any, Any] = {}
-
-    def __call__(self, batch: Any) -> Any:
-        leaves = [np.asarray(leaf) for leaf in tree.flatten(batch) if leaf is not None]
-        shapes = tuple((leaf.shape, leaf.dtype.name) for leaf in leaves)
-        places = tuple(leaf is None for leaf in tree.flatten(batch))
-        key = (shapes, places)
-        if key not in self.made:
-            self.made[key] = self._trace(batch, leaves)
-        function, structure = self.made[key]
-        return tree.pack_sequence_as(structure, function(leaves))
-
-    def _trace(self, batch: Any, leaves: list[np.ndarray]) -> Any:
-        inputs = [K.placeholder(leaf.shape, dtype=leaf.dtype.name) for leaf in leaves]
-        left = iter(inputs)
-        symbols = tree.map_structure(lambda x: None if x is None else Traced(next(left)), batch)
-        owners = {id(variable): variable for variable in _all_variables(self.model)}
-        with traced(), StatelessScope() as scope:
-            results = self.method(symbols)
-        updates = []
-        for owner, value in scope.state_mapping.items():
-            if owner not in owners:
-                raise NotImplementedError("a step stored to a variable that the model does not own")
-            variable = owners[owner]
-            updates.append(K.update(variable._node, K.cast(node_of(value), variable._dtype)))
-        outputs = [node_of(leaf) for leaf in tree.flatten(results)]
-        return K.function(inputs, outputs, updates=updates, name=self.name), results
-
-
-def _all_variables(model: Any) -> list[Any]:
-    optimizer = getattr(model, "optimizer", None)
-    own = [*model.variables, *model.metrics_variables]
-    return [*own, *(optimizer.variables if optimizer is not None else ())]
+from kbench.keras3.gradients import traced_gradients
+from kbench.keras3.step import Step
 
 
 class Trainer(base_trainer.Trainer):  # type: ignore[misc]
-    """`fit`, `evaluate` and `predict` of Keras 3, each step one function."""
+    """The trainer of a model: each of its steps is one function of the engine."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,27 +26,28 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         self.test_function: Any = None
         self.predict_function: Any = None
 
+    # -------------------------------------------------------------- one step
+
     def train_step(self, data: Any) -> Any:
+        """One step of the optimizer on a batch; returns the logs."""
         x, y, weight = data_adapter_utils.unpack_x_y_sample_weight(data)
         y_pred = self._predicted(x, True)
         loss = self._tracked_loss(x, y, y_pred, weight, True)
-        variables = self.trainable_variables
-        nodes = [variable._node for variable in variables]
-        found = K.gradients(node_of(self.optimizer.scale_loss(loss)), nodes)
-        lost = [v.path for v, g in zip(variables, found, strict=True) if g is None]
-        if lost:
-            raise ValueError(f"the loss does not depend on {', '.join(lost)}")
-        gradients = [Traced(gradient) for gradient in found if gradient is not None]
-        self.optimizer.apply(gradients, variables)
+        if self.optimizer is not None and self.trainable_weights:
+            scaled = self.optimizer.scale_loss(loss)
+            variables = self.trainable_weights
+            self.optimizer.apply(traced_gradients(scaled, variables), variables)
         return self.compute_metrics(x, y, y_pred, sample_weight=weight)
 
     def test_step(self, data: Any) -> Any:
+        """Loss and metrics of a batch."""
         x, y, weight = data_adapter_utils.unpack_x_y_sample_weight(data)
         y_pred = self._predicted(x, False)
         self._tracked_loss(x, y, y_pred, weight, False)
         return self.compute_metrics(x, y, y_pred, sample_weight=weight)
 
     def predict_step(self, data: Any) -> Any:
+        """What the model gives for a batch."""
         return self._predicted(data_adapter_utils.unpack_x_y_sample_weight(data)[0], False)
 
     def _predicted(self, x: Any, training: bool) -> Any:
@@ -100,20 +60,31 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         return loss
 
     def make_train_function(self, force: bool = False) -> Any:
+        """The function of a list of batches that trains on each, and returns the last logs."""
         if self.train_function is None or force:
-            self.train_function = _Step(self, self.train_step, "train_step")
+            self.train_function = _several(Step(self, self.train_step, "train_step"))
         return self.train_function
 
     def make_test_function(self, force: bool = False) -> Any:
+        """The function of a list of batches that evaluates each, and returns the last logs."""
         if self.test_function is None or force:
-            self.test_function = _Step(self, self.test_step, "test_step")
+            self.test_function = _several(Step(self, self.test_step, "test_step"))
         return self.test_function
 
     def make_predict_function(self, force: bool = False) -> Any:
+        """The function of a list of batches that gives what the model says of all of them."""
         if self.predict_function is None or force:
-            self.predict_function = _Step(self, self.predict_step, "predict_step")
+            step = Step(self, self.predict_step, "predict_step")
+
+            def run(batches: Any) -> Any:
+                return _joined([step(batch) for batch in batches])
+
+            self.predict_function = run
         return self.predict_function
 
+    # -------------------------------------------------------------- many steps
+
+    @traceback_utils.filter_traceback  # type: ignore[untyped-decorator]
     def fit(
         self,
         x: Any = None,
@@ -133,62 +104,68 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         validation_batch_size: Any = None,
         validation_freq: Any = 1,
     ) -> Any:
+        """Train for some epochs; what arguments mean says Keras. Returns the history."""
         self._assert_compile_called("fit")
+        self._eval_epoch_iterator = None
         if validation_split and validation_data is None:
-            kept, validation_data = array_slicing.train_validation_split(
+            (x, y, sample_weight), validation_data = array_slicing.train_validation_split(
                 (x, y, sample_weight), validation_split=validation_split
             )
-            x, y, sample_weight = kept
-        batches = _Batches(
-            x=x,
-            y=y,
-            sample_weight=sample_weight,
-            batch_size=batch_size,
-            shuffle=shuffle,
-            steps_per_epoch=steps_per_epoch,
-            class_weight=class_weight,
+        batches = self._batches(
+            x, y, sample_weight, batch_size, steps_per_epoch, shuffle, class_weight
         )
+        told = self._callbacks(callbacks, batches, verbose, epochs, add_history=True)
         self._symbolic_build(iterator=batches)
         batches.reset()
-        told = self._callbacks(callbacks, batches, verbose, epochs, add_history=True)
-        self.stop_training, logs = False, {}
-        step = self.make_train_function()
+        self.stop_training = False
+        self.make_train_function()
         told.on_train_begin()
+        logs: Any = {}
         for epoch in range(self._initial_epoch or initial_epoch, epochs):
             self.reset_metrics()
             told.on_epoch_begin(epoch)
-            logs = self._trained_epoch(step, batches, told)
-            logs = dict(self._get_metrics_result_or_logs(logs))
+            logs = self._trained_epoch(batches, told)
             if validation_data is not None and self._should_eval(epoch, validation_freq):
-                vx, vy, vw = data_adapter_utils.unpack_x_y_sample_weight(validation_data)
-                found = self.evaluate(
-                    vx,
-                    vy,
-                    sample_weight=vw,
-                    batch_size=validation_batch_size or batch_size,
-                    steps=validation_steps,
-                    callbacks=told,
-                    return_dict=True,
-                )
-                logs.update({f"val_{name}": value for name, value in found.items()})
+                size = validation_batch_size or batch_size
+                logs |= self._validated(validation_data, size, validation_steps, told)
             told.on_epoch_end(epoch, logs)
             if self.stop_training:
                 break
-        self.optimizer.finalize_variable_values(self.trainable_weights)
+        if self.optimizer is not None and epochs > 0:
+            self.optimizer.finalize_variable_values(self.trainable_weights)
+        self._eval_epoch_iterator = None
         told.on_train_end(logs=logs)
         return self.history
 
-    def _trained_epoch(self, step: Any, batches: Any, told: Any) -> Any:
-        """Every batch of one epoch; the logs of the last."""
+    def _trained_epoch(self, batches: Any, told: Any) -> dict[str, Any]:
+        """Every batch of one epoch; the logs of the epoch."""
         logs: Any = {}
         for begin, end, data in batches:
             told.on_train_batch_begin(begin)
-            logs = pythonify_logs(step(next(iter(data))))
+            logs = pythonify_logs(self.train_function(data))
             told.on_train_batch_end(end, logs)
             if self.stop_training:
                 break
-        return logs
+        return dict(self._get_metrics_result_or_logs(logs))
 
+    def _validated(self, data: Any, batch_size: Any, steps: Any, told: Any) -> dict[str, Any]:
+        """The logs of an evaluation within `fit`, whose batches are made once."""
+        x, y, weight = data_adapter_utils.unpack_x_y_sample_weight(data)
+        if getattr(self, "_eval_epoch_iterator", None) is None:
+            self._eval_epoch_iterator = self._batches(x, y, weight, batch_size, steps)
+        found = self.evaluate(
+            x=x,
+            y=y,
+            sample_weight=weight,
+            batch_size=batch_size,
+            steps=steps,
+            callbacks=told,
+            return_dict=True,
+            _use_cached_eval_dataset=True,
+        )
+        return {f"val_{name}": value for name, value in found.items()}
+
+    @traceback_utils.filter_traceback  # type: ignore[untyped-decorator]
     def evaluate(
         self,
         x: Any = None,
@@ -199,25 +176,26 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         steps: Any = None,
         callbacks: Any = None,
         return_dict: bool = False,
+        **kwargs: Any,
     ) -> Any:
+        """Loss and metrics over all batches."""
         self._assert_compile_called("evaluate")
-        batches = _Batches(
-            x=x,
-            y=y,
-            sample_weight=sample_weight,
-            batch_size=batch_size,
-            steps_per_epoch=steps,
-            shuffle=False,
-        )
+        cached = kwargs.pop("_use_cached_eval_dataset", False)
+        if kwargs:
+            raise ValueError(f"Arguments not recognized: {kwargs}")
+        batches: Any = self._eval_epoch_iterator if cached else None
+        if batches is None:
+            batches = self._batches(x, y, sample_weight, batch_size, steps)
+        told = self._callbacks(callbacks, batches, verbose, 1)
         self._symbolic_build(iterator=batches)
         batches.reset()
-        told = self._callbacks(callbacks, batches, verbose, 1)
-        step, logs, self.stop_evaluating = self.make_test_function(), {}, False
+        self.make_test_function()
+        self.stop_evaluating, logs = False, {}
         told.on_test_begin()
         self.reset_metrics()
         for begin, end, data in batches:
             told.on_test_batch_begin(begin)
-            logs = pythonify_logs(step(next(iter(data))))
+            logs = pythonify_logs(self.test_function(data))
             told.on_test_batch_end(end, logs)
             if self.stop_evaluating:
                 break
@@ -225,6 +203,7 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         told.on_test_end(logs)
         return logs if return_dict else self._flatten_metrics_in_order(logs)
 
+    @traceback_utils.filter_traceback  # type: ignore[untyped-decorator]
     def predict(
         self,
         x: Any,
@@ -233,21 +212,89 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         steps: Any = None,
         callbacks: Any = None,
     ) -> Any:
-        batches = _Batches(x=x, batch_size=batch_size, steps_per_epoch=steps, shuffle=False)
+        """What the model gives for all batches, joined along the first axis."""
+        batches = self._batches(x, None, None, batch_size, steps)
         told = self._callbacks(callbacks, batches, verbose, 1)
-        step, found, self.stop_predicting = self.make_predict_function(), [], False
+        self.make_predict_function()
+        self.stop_predicting, found = False, []
         told.on_predict_begin()
         for begin, end, data in batches:
             told.on_predict_batch_begin(begin)
-            batch = next(iter(data))
-            if not all(layer.built for layer in self._flatten_layers()):
-                self(data_adapter_utils.unpack_x_y_sample_weight(batch)[0])
-            found.append(step(batch))
+            self._build_by(data[0])
+            found.append(self.predict_function(data))
             told.on_predict_batch_end(end, {"outputs": found[-1]})
             if self.stop_predicting:
                 break
         told.on_predict_end()
-        return tree.map_structure(lambda *parts: np.concatenate(parts), *found)
+        return _joined(found)
+
+    # -------------------------------------------------------------- single batches
+
+    def train_on_batch(
+        self,
+        x: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        class_weight: Any = None,
+        return_dict: bool = False,
+    ) -> Any:
+        """One step on one batch; the metrics so far."""
+        self._assert_compile_called("train_on_batch")
+        if class_weight is not None:
+            if sample_weight is not None:
+                raise ValueError(
+                    "Arguments `sample_weight` and `class_weight` cannot be specified at the same "
+                    f"time. Received: sample_weight={sample_weight}, class_weight={class_weight}"
+                )
+            sample_weight = data_adapter_utils.class_weight_to_sample_weights(y, class_weight)
+        return self._on_batch((x, y, sample_weight), self.make_train_function, return_dict)
+
+    def test_on_batch(
+        self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False
+    ) -> Any:
+        """Loss and metrics of one batch."""
+        self._assert_compile_called("test_on_batch")
+        return self._on_batch((x, y, sample_weight), self.make_test_function, return_dict)
+
+    def _on_batch(self, batch: Any, make: Any, return_dict: bool) -> Any:
+        data = tree.map_structure(lambda leaf: None if leaf is None else np.asarray(leaf), batch)
+        self._symbolic_build(data_batch=data)
+        logs = pythonify_logs(make()([data]))
+        return logs if return_dict else self._flatten_metrics_in_order(logs)
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """What the model gives for one batch."""
+        data = (tree.map_structure(np.asarray, x),)
+        self._build_by(data)
+        return self.make_predict_function()([data])
+
+    def _build_by(self, batch: Any) -> None:
+        """The variables of a model that has not seen data yet."""
+        if not all(layer.built for layer in self._flatten_layers()):
+            self(data_adapter_utils.unpack_x_y_sample_weight(batch)[0])
+
+    def _batches(
+        self,
+        x: Any,
+        y: Any,
+        sample_weight: Any,
+        batch_size: Any,
+        steps: Any,
+        shuffle: bool = False,
+        class_weight: Any = None,
+    ) -> EpochIterator:
+        if isinstance(x, EpochIterator):
+            return x
+        return EpochIterator(
+            x=x,
+            y=y,
+            sample_weight=sample_weight,
+            batch_size=batch_size,
+            steps_per_epoch=steps,
+            shuffle=shuffle,
+            class_weight=class_weight,
+            steps_per_execution=self.steps_per_execution,
+        )
 
     def _callbacks(
         self, given: Any, batches: Any, verbose: Any, epochs: int, **options: Any
@@ -265,8 +312,22 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         )
 
 
-class _Batches(EpochIterator):  # type: ignore[misc]
-    """The batches of one epoch, as arrays."""
+def _several(step: Step) -> Any:
+    """A step as a function of several batches: `steps_per_execution` of them at a time."""
 
-    def _get_iterator(self) -> Any:
-        return self.data_adapter.get_numpy_iterator()
+    def run(batches: Any) -> Any:
+        logs: Any = {}
+        for batch in batches:
+            logs = step(batch)
+        return logs
+
+    return run
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Outputs of batches as one, along the first axis."""
+    if len(parts) == 1:
+        return parts[0]
+    return tree.map_structure(
+        lambda *arrays: None if arrays[0] is None else np.concatenate(arrays), *parts
+    )

@@ -2,7 +2,7 @@
 
 from keras.src.backend.common.name_scope import name_scope
 
-from kbench.keras3 import core, image, linalg, math, nn, numpy, random, rnn
+from kbench.keras3 import core, image, linalg, math, nn, numpy, random
 from kbench.keras3.core import (
     IS_THREAD_SAFE,
     SUPPORTS_COMPLEX_DTYPES,
@@ -17,12 +17,11 @@ from kbench.keras3.core import (
     device_scope,
     is_tensor,
     random_seed_dtype,
+    scatter,
     shape,
     stop_gradient,
+    vectorized_map,
 )
+from kbench.keras3.rnn import bidirectional_gru, bidirectional_lstm, cudnn_ok, gru, lstm, rnn
 
-
-def __getattr__(name):
-    from kbench.keras3.numpy import absent
-
-    return absent("keras.backend", name)
+distribution_lib = None  # one process: there are no devices to share a model out to

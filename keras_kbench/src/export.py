@@ -1,9 +1,18 @@
-"""Export, which is not available."""
+"""Export, which is not available: Keras' own files of models are."""
+
+from typing import NoReturn
+
+REASON = (
+    "export is not available on the kbench backend; model.save('model.keras') keeps a model, and "
+    "another backend can load and export it"
+)
 
 
 class ExportArchive:
-    def track(self, resource):
-        raise NotImplementedError("export is not available on the kbench backend")
+    """What Keras asks of a backend; each of its methods says that there is no export."""
 
-    def add_endpoint(self, name, fn, input_signature=None, **kwargs):
-        raise NotImplementedError("export is not available on the kbench backend")
+    def __init__(self) -> None:
+        raise NotImplementedError(REASON)
+
+    def track(self, resource: object) -> NoReturn:
+        raise NotImplementedError(REASON)
