@@ -125,7 +125,7 @@ def scan(
         )
     if xs is None and length is None:
         raise ValueError("Got no `xs` to scan over and `length` not provided.")
-    given = tree.map_structure(lambda x: layout.known(plain(x)), xs)
+    given = tree.map_structure(_converted, xs)
     count = int(length) if xs is None else tree.flatten(given)[0].shape[0]
     carry: Any = tree.map_structure(_converted, init)
     found: list[Any] = []

@@ -167,7 +167,11 @@ def _told(dtype: Any, given: Any) -> list[str] | None:
         return None
     if callable(dtype):
         return list(dtype(*given))
-    return [common_dtype(given[0]) if dtype == "same" else dtype]
+    if dtype != "same":
+        return [dtype]
+    return [
+        standardize_dtype(given[0].dtype) if hasattr(given[0], "dtype") else common_dtype(given[0])
+    ]
 
 
 def _traced(

@@ -25,7 +25,8 @@ def _places(indices: np.ndarray, shape: Any) -> np.ndarray:
     wrapped = np.where(indices < 0, indices + sizes, indices)
     inside = ((wrapped >= 0) & (wrapped < sizes)).all(-1)
     steps = np.array([int(np.prod(shape[i + 1 : depth])) for i in range(depth)])
-    return np.asarray(np.where(inside, (wrapped * steps).sum(-1), -1))
+    found: np.ndarray = np.where(inside, (wrapped * steps).sum(-1), -1)
+    return found
 
 
 def _stored(base: Any, indices: Any, values: Any, reduction: Any) -> np.ndarray:
@@ -41,7 +42,8 @@ def _stored(base: Any, indices: Any, values: Any, reduction: Any) -> np.ndarray:
         rows[places[there]] = flat[there]
     else:
         _UFUNCS[reduction].at(rows, places[there], flat[there])
-    return rows.reshape(shape)
+    stored: np.ndarray = rows.reshape(shape)
+    return stored
 
 
 def _gather_rows(g: Any, indices: Any, values: Any) -> Any:

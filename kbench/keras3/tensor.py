@@ -22,6 +22,8 @@ class _Tracing(threading.local):
     active = False
     known = False
     """Whether nodes of the trace have values that Python may look at: `run_eagerly`."""
+    builds_on_values = False
+    """Whether shapes are found on ones, not on symbols: `run_eagerly`, while a model is built."""
 
 
 tracing = _Tracing()

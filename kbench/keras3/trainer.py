@@ -15,6 +15,7 @@ from keras.src.utils.python_utils import pythonify_logs
 
 from kbench.keras3.gradients import traced_gradients
 from kbench.keras3.step import Step
+from kbench.keras3.tensor import tracing
 
 
 class Trainer(base_trainer.Trainer):  # type: ignore[misc]
@@ -272,6 +273,14 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         """The variables of a model that has not seen data yet."""
         if not all(layer.built for layer in self._flatten_layers()):
             self(data_adapter_utils.unpack_x_y_sample_weight(batch)[0])
+
+    def _symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
+        """Build what is not built; where steps run eagerly, on values that Python may look at."""
+        tracing.builds_on_values = bool(self.run_eagerly)
+        try:
+            super()._symbolic_build(iterator=iterator, data_batch=data_batch)
+        finally:
+            tracing.builds_on_values = False
 
     def _batches(
         self,

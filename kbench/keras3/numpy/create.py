@@ -97,7 +97,8 @@ def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) ->
     wanted = standardize_dtype(dtype)
     ends = (0, start) if stop is None else (start, stop)
     numbers: Any = [x if isinstance(x, (int, float)) else np.asarray(plain(x)) for x in ends]
-    found = np.arange(*numbers, 1 if step is None else plain(step))
+    numbers.append(1 if step is None else plain(step))
+    found = np.arange(*numbers)
     return np.asarray(found.astype(wanted))
 
 
