@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import sys
 from pathlib import Path
@@ -20,7 +22,8 @@ from kbench.workbench.lessons.lesson_files import Lesson
 def stored(lesson: Lesson) -> str:
     """The notebook's text with the pictures of today in it."""
     book = json.loads(lesson.path.read_text(encoding="utf-8"))
-    shown = lesson_author.pictures(lesson)
+    with contextlib.redirect_stdout(io.StringIO()):  # what the lesson's cells print
+        shown = lesson_author.pictures(lesson)
     for cell in book["cells"]:
         name = cell["metadata"].get("kbench", {}).get("id")
         if name in shown:

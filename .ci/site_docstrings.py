@@ -1,4 +1,4 @@
-"""How the site reads docstrings: an example is a block of code, gradient and source are lines."""
+"""How the site reads docstrings: sections and errors are apart, an example is a block of code."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ from typing import Any
 
 import griffe
 
-SECTION = re.compile(r"^(Gradient|Source):", re.MULTILINE)
+KNOWN = re.compile(r"^(Arguments|Returns|Raises):", re.MULTILINE)
+OWN = re.compile(r"^(Gradient|Source):", re.MULTILINE)
+RAISES = re.compile(r"^Raises:\n(?:    .*\n?)+", re.MULTILINE)
+ANOTHER = re.compile(r"(?<=\S)\s+(?=\w+Error: )")
 EXAMPLE = re.compile(r"^>>> .*(?:\n(?!$).*)*", re.MULTILINE)
 
 
 def as_markdown(text: str) -> str:
     """A docstring whose own sections and examples Markdown leaves as they are."""
-    text = SECTION.sub(r"\n**\1**:", text)
+    text = RAISES.sub(lambda found: ANOTHER.sub("\n    ", found[0]), text)
+    text = KNOWN.sub(r"\n\1:", text)
+    text = OWN.sub(r"\n**\1**:", text)
     return EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
 
 

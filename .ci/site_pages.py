@@ -7,14 +7,17 @@ it, from file to file of the repository; here it becomes one from page to page.
 from __future__ import annotations
 
 import ast
+import base64
+import html
 import json
 import posixpath
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mkdocs.structure.files import File, Files
+if TYPE_CHECKING:
+    from mkdocs.structure.files import Files
 
 ROOT = Path(__file__).resolve().parents[1]
 FROM_ROOT = {
@@ -23,6 +26,8 @@ FROM_ROOT = {
     "CONTRIBUTING.md": "contributing.md",
     "examples/README.md": "examples.md",
 }
+OTHERS = "Classes and errors"
+"""The page of what belongs to no family; functions that Keras does not have are on it, too."""
 LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
 KEPT = re.compile(r"(```.*?^ *```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
@@ -91,41 +96,50 @@ def notebook(path: Path) -> str:
 
 
 def _outputs(outputs: Any) -> Iterator[str]:
+    """What a cell shows: its picture, else its text."""
     for output in outputs:
-        data = output.get("data", {})
-        if "image/png" in data:
-            words = "".join(data.get("text/plain", "a figure")).replace('"', "'")
-            picture = "".join(data["image/png"]).replace("\n", "")
-            yield f'<img alt="{words}" src="data:image/png;base64,{picture}">'
-        elif text := "".join(output.get("text", data.get("text/plain", ""))):
+        data = {kind: "".join(part) for kind, part in output.get("data", {}).items()}
+        text = "".join(output.get("text", data.get("text/plain", "")))
+        if "image/svg+xml" in data:
+            drawn = data["image/svg+xml"]
+            title = re.search(r"<title>(.*?)</title>", drawn, re.DOTALL)
+            picture = base64.b64encode(drawn.encode()).decode()
+            yield _image("svg+xml", picture, html.unescape(title[1]) if title else "a figure")
+        elif "image/png" in data:
+            yield _image("png", data["image/png"].replace("\n", ""), text or "a figure")
+        elif text:
             yield fenced(text, "text")
 
 
-def imported(module: Path) -> set[str]:
-    """The names that a module imports from others."""
-    return {
-        one.asname or one.name
-        for node in ast.parse(module.read_text("utf-8")).body
-        if isinstance(node, ast.ImportFrom)
-        for one in node.names
-    }
+def _image(kind: str, picture: str, words: str) -> str:
+    """An image within the page itself."""
+    return f'<img alt="{html.escape(words)}" src="data:image/{kind};base64,{picture}">'
+
+
+def public(module: Path) -> list[str]:
+    """What a module lists in `__all__`, but for Python's own functions, which begin with `py_`."""
+    for node in ast.parse(module.read_text("utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return [name for name in ast.literal_eval(node.value) if not name.startswith("py_")]
+    raise ValueError(f"{module} has no __all__")
 
 
 def reference() -> dict[str, str]:
-    """A page for each family of functions: title and text."""
+    """A page for each family of functions, and one for all else: title and text."""
     known = json.loads((ROOT / "kbench" / "api" / "api.json").read_text("utf-8"))
-    public = imported(ROOT / "kbench" / "backend.py")
-    pages = {}
-    for family in known["families"]:
-        names = [
-            row["name"]
-            for row in known["functions"]
-            if row["family"] == family and row["name"] in public
-        ]
-        if names:
-            parts = "\n\n".join(f"::: kbench.backend.{name}" for name in names)
-            pages[family] = f"# {family}\n\n{parts}\n"
-    return pages
+    rest = public(ROOT / "kbench" / "backend.py")
+    families: dict[str, list[str]] = {}
+    for row in known["functions"]:
+        if row["name"] in rest:
+            families.setdefault(row["family"], []).append(row["name"])
+            rest.remove(row["name"])
+    names = {one: families[one] for one in known["families"] if one in families}
+    return {title: _reference_page(title, some) for title, some in (names | {OTHERS: rest}).items()}
+
+
+def _reference_page(title: str, names: list[str]) -> str:
+    parts = "\n\n".join(f"::: kbench.backend.{name}" for name in names)
+    return f"# {title}\n\n{parts}\n"
 
 
 def reference_path(family: str) -> str:
@@ -145,6 +159,8 @@ def on_config(config: Any) -> Any:
 
 def on_files(files: Files, config: Any) -> Files:
     """The pages that are not in docs/."""
+    from mkdocs.structure.files import File
+
     for source, page in FROM_ROOT.items():
         text = relinked((ROOT / source).read_text("utf-8"), source, page)
         files.append(File.generated(config, page, content=text))

@@ -37,6 +37,7 @@ y = K.relu(K.dot(x, w))
 loss = K.mean(K.square(y))
 step = K.function([x], [loss], name="step")
 step([np.array([[1.0, 0.5]])])
+history = {"loss": [11.12, 4.5], "note": "first run"}
 """
 JOB = """\
 from kbench.dask import activity
@@ -69,6 +70,14 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
      [{"verb": "summary", "names": ["w", "x"]}], ""),
     ("The rows below a Keras model: its layers, their weights. Other names have none.",
      [{"verb": "parts", "names": ["w"]}], ""),
+    ("What is inside a value, a page at a time: entries of a container or attributes of an object, "
+     "whose `key` opens them in turn; or the lines of a text, cut at `width` characters.",
+     [{"verb": "open", "name": "history"}, {"verb": "open", "name": "history['loss']", "count": 2}],
+     ""),
+    ("What a name was after an earlier cell: `cell`, or with `step` the value before or after the "
+     "one that is shown. `name` of the reply is what to ask by from then on, with any verb. Values "
+     "are kept, within a number of bytes, from the first `hello` on.",
+     [{"verb": "past", "name": "w", "cell": 1}], ""),
     ("A slice of an array as texts. `rows` and `cols` are first, end and (in the reply) size; "
      "`heat` has a digit for each cell, by its place between the limits.",
      [{"verb": "window", "name": "w", "rows": [0, 2], "cols": [0, 2]}], ""),
@@ -77,10 +86,15 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
     ("An array as a picture of at most `size` pixels: base64, a byte for each pixel, or three with "
      "`colours`.",
      [{"verb": "image", "name": "w", "size": [4, 4]}], ""),
+    ("A line of an array as a curve: least and greatest of each stretch.",
+     [{"verb": "curve", "name": "w", "stretches": 8, "index": [1, 0], "axis": 1}], ""),
     ("The next element that a condition holds for, from the index `after` on.",
      [{"verb": "find", "name": "w", "what": "> 2"}], ""),
     ("The operations behind a tensor, inputs first; `inputs` are the ids of other rows.",
      [{"verb": "graph", "name": "y"}], ""),
+    ("The value of a node on what was fed last: known from the last run, or computed again beside "
+     "the program, which `words` say. `name` of the reply is what to ask by for its cells.",
+     [{"verb": "node", "name": "loss", "number": 2, "node": "relu:0"}], ""),
     ("The steps of a recorded run: the last, the last of a `function`, or the one of a number "
      "(`run`). With `step` only the generated source of that step. `measure` finds out what the "
      "machine can do at best.",
@@ -96,6 +110,8 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
      [{"verb": "config", "set": {"epsilon": 1e-06}}], ""),
     ("The signature of the call at a position of some code.",
      [{"verb": "help", "code": "K.relu(x", "position": 8}], ""),
+    ("What names stand for, for a list of completions.",
+     [{"verb": "meanings", "names": ["K.conv1d", "K", "w"]}], ""),
     ("Writes an array to a file in the kernel's process. A large one goes on beside the program, "
      "and `job` numbers it.",
      [{"verb": "export", "name": "w", "path": "w.npy"}], ""),

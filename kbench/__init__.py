@@ -49,12 +49,6 @@ def unload_ipython_extension(shell: Any) -> None:
     unload(shell)
 
 
-_WIDGETS = (
-    *("CompareView", "ConfigPanel", "GradPanel", "GraphView", "PlanTable", "TensorView"),
-    *("VariableTable", "WatchList", "explore", "explorer"),
-)
-
-
 def __getattr__(name: str) -> object:
     """Widgets, `charts`, `plots`, `compare`, `dask`, `progress`, loaded when first asked for."""
     if name == "charts":
@@ -77,8 +71,9 @@ def __getattr__(name: str) -> object:
         from kbench.notebook.plots import plots
 
         return plots
-    if name in _WIDGETS:
-        from kbench.notebook.registry import widget
+    if not name.startswith("_"):
+        from kbench.notebook import registry
 
-        return widget(name)
+        if name in registry.names():
+            return registry.widget(name)
     raise AttributeError(_legacy.missing(name))

@@ -95,7 +95,7 @@ def _variants(engines: Sequence[str], settings: object) -> list[Result]:
     for name, values in settings.items():
         if name not in known:
             there = ", ".join(known)
-            raise ArgumentError(f"settings has the unknown setting {name!r}; there are {there}")
+            raise ArgumentError(f"settings has the unknown setting {name!r}; choose from {there}")
         if not isinstance(values, (list, tuple)) or not values:
             raise ArgumentError(f"settings[{name!r}] must be a list of values, got {values!r}")
     count = len(engines)

@@ -116,7 +116,7 @@ class Comparison:
             if result.engine == engine:
                 return result
         known = ", ".join(result.engine for result in self.results)
-        raise KeyError(f"{engine!r} was not compared; there are {known}")
+        raise KeyError(f"{engine!r} was not compared; choose from {known}")
 
     @property
     def largest(self) -> Difference | None:

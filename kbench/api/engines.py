@@ -31,7 +31,7 @@ GONE = {
 }
 REMEDIES = {
     "KERAS_BACKEND": "; unset KERAS_BACKEND, or set it to kbench or numpy",
-    "keras.json": "; put it right with: kbench config set backend kbench",
+    "keras.json": "; fix it with: kbench config set backend kbench",
 }
 KEPT = "py_all py_any py_slice py_sum num_threads set_num_threads exact set_exact".split()
 SETTINGS = (

@@ -111,7 +111,7 @@ def _translated(
         elif key in keywords:
             says += [f"{key} is now {new}"] if key in old.names else []
         elif today[position : position + 1] != (new,):
-            says.append(f"{new} is to be given by name")
+            says.append(f"{new} must be given by name")
     weights: list[Laid] = []
     if "data_format" in today:
         weights = _lay_out(old, arguments, given | keywords, says)

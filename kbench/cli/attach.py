@@ -47,7 +47,9 @@ def kernels(wanted: str) -> list[Choice]:
         if said
     ]
     if not usable:
-        raise AttachError(f"{len(found)} kernels run; none of them is a Python kernel that answers")
+        raise AttachError(
+            f"{len(found)} kernels are running; none of them is a Python kernel that answers"
+        )
     return usable
 
 
@@ -73,7 +75,7 @@ def plain(choices: list[Choice]) -> int:
     if len(choices) > 1:
         if not sys.stdin.isatty():
             names = ", ".join(kernel.name for kernel, _ in choices)
-            print(f"kbench: several kernels run, name one: {names}", file=sys.stderr)
+            print(f"kbench: several kernels are running, name one: {names}", file=sys.stderr)
             return NO_KERNEL
         at = choose([words for _, words in choices], "attach to")
     if at is None:
@@ -110,7 +112,7 @@ class _Client:
         """Read and run until the end of the input."""
         self.session.start()
         if not self.session.ready(2.0):
-            print("the kernel is busy; waiting for the end of its cell", file=sys.stderr)
+            print("the kernel is busy; waiting for its cell to end", file=sys.stderr)
             if not self.session.ready(_START_SECONDS):
                 print("kbench: the kernel did not become free", file=sys.stderr)
                 return NO_KERNEL

@@ -46,7 +46,7 @@ def report(address: str) -> Facts:
             told = client.get_versions(packages=["kbench"])
             threads = client.nthreads()
     except (OSError, ValueError) as error:  # what ends in no answer, and no address
-        raise EngineError(f"no scheduler of Dask answers at {address}: {error}") from None
+        raise EngineError(f"no Dask scheduler answers at {address}: {error}") from None
     return judged(address, told, threads)
 
 

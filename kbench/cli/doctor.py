@@ -59,7 +59,9 @@ def _versions() -> Facts:
     try:
         asked = importlib.metadata.requires("kbench") or []
     except importlib.metadata.PackageNotFoundError:
-        wrong.append("kbench is not installed, so what it needs is not known; use pip install -e .")
+        wrong.append(
+            "kbench is not installed, so its requirements are not known; use pip install -e ."
+        )
         asked = []
     for text in asked:
         requirement = Requirement(text)
@@ -146,7 +148,7 @@ def _cache() -> Facts:
     }
     wrong = [f"kernel {name} did not compile: {reason}" for name, reason in stats.failures]
     if not disk_cache.cacheable():
-        wrong.append(f"{folder} cannot be written: every process compiles its kernels again")
+        wrong.append(f"{folder} cannot be written: every process has to compile its kernels again")
     return {**found, "problems": wrong}
 
 
@@ -263,7 +265,7 @@ def main(arguments: list[str]) -> int:
     )
     options = parser.parse_args(arguments)
     if options.api and options.cluster:
-        parser.error("--api and --cluster tell different things; ask for one of them")
+        parser.error("--api and --cluster are separate reports; ask for one of them")
     if options.api:
         return _api(options.json)
     if options.cluster:

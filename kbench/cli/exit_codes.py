@@ -71,7 +71,7 @@ def check_theme(name: str | None) -> None:
 
     known = [*SHORT_NAMES, *sorted({*BUILTIN_THEMES, *(theme.name for theme in THEMES)})]
     if name is not None and name not in known:
-        raise ValueError(f"there is no theme {name!r}; there are {', '.join(known)}")
+        raise ValueError(f"unknown theme {name!r}; choose from {', '.join(known)}")
 
 
 def workbench(options: argparse.Namespace) -> int:

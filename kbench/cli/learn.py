@@ -35,8 +35,8 @@ HELP = """:next      go on           :back   the step before
 :run       run the code shown      :check  check the exercise
 :hint      the next hint           :solution [sure]
 :skip      enter the answer and go on
-:list      the exercises           :reset  forget what is done
-:again     show the step again     :quit   leave; the place is kept
+:list      the exercises           :reset  forget what you have done
+:again     show the step again     :quit   leave; your place is kept
 Anything else is Python, and K is the backend. Enter alone runs the code shown and goes on."""
 
 
@@ -207,7 +207,7 @@ class Walk:
         return self._go(1)
 
     def _reset(self) -> bool:
-        print(self.coach.reset().replace("%again", ":again"))
+        print(self.coach.reset(":again"))
         self.index = 0
         self._show()
         return True
@@ -243,14 +243,18 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="kbench learn",
         description="Take the lessons, beside the workbench's panes where there is a terminal.",
-        epilog="Without a terminal, with TERM=dumb or --plain a lesson is a talk line by line.",
+        epilog="Without a terminal, with TERM=dumb or --plain, a lesson runs line by line.",
     )
-    parser.add_argument("number", nargs="?", type=int, help="the lesson to take; else you choose")
-    parser.add_argument("--list", action="store_true", help="print the lessons and how far each is")
+    parser.add_argument(
+        "number", nargs="?", type=int, help="the lesson to open; without it you choose one"
+    )
+    parser.add_argument(
+        "--list", action="store_true", help="list the lessons and your progress in each"
+    )
     parser.add_argument("--reset-progress", action="store_true", help="forget what was done")
     parser.add_argument("--plain", action="store_true", help="line by line, for screen readers")
     parser.add_argument("--theme", help="of the workbench: dark, light, contrast, ansi ...")
-    parser.add_argument("--motion", choices=("full", "none"), help="none: nothing moves")
+    parser.add_argument("--motion", choices=("full", "none"), help="none: no animation")
     parser.add_argument("--ascii", action="store_true", help="without box and block characters")
     return parser
 
@@ -260,7 +264,7 @@ def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.plain and (options.theme or options.motion or options.ascii):
-        parser.error("--theme, --motion and --ascii go with the workbench, not with --plain")
+        parser.error("--theme, --motion and --ascii only apply to the workbench, not to --plain")
     if names_engine():
         load_engine()  # so that one that is not available is told first
     progress = Progress()

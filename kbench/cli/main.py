@@ -50,7 +50,7 @@ With -c and standard input the backend is imported as K and the last value is sh
   kbench -c 'K.eval(K.softmax([1., 2., 3.]))'
 
 exit codes: 0 success, 1 the code failed, 2 wrong usage or configuration,
-3 the kernel could not start or be attached to, 129 the terminal is gone, 130 interrupted"""
+3 the kernel could not start or be attached to, 129 the terminal was closed, 130 interrupted"""
 
 _VALUE_OPTIONS = ("--screenshot", "--size", "--theme", "--script", "--motion")
 _OPTIONAL_VALUE = "--existing"
@@ -90,10 +90,12 @@ def make_parser() -> argparse.ArgumentParser:
     target.add_argument("-m", metavar="MODULE", dest="module", help="run a module as a script")
     target.add_argument("target", nargs="?", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--plain", action="store_true", help="a line-by-line prompt, fit for screen readers"
+        "--plain", action="store_true", help="a line-by-line prompt, for screen readers"
     )
     parser.add_argument(
-        "--json", action="store_true", help="write results as one JSON document, prints aside"
+        "--json",
+        action="store_true",
+        help="write the result as one JSON document; prints go to standard error",
     )
     parser.add_argument(
         "--full-traceback", action="store_true", help="show kbench's own frames in errors too"
@@ -106,18 +108,18 @@ def make_parser() -> argparse.ArgumentParser:
         help="attach to a running Jupyter kernel: its connection file, or part of its name",
     )
     parser.add_argument(
-        "--resume", action="store_true", help="bring back the cells of an earlier session"
+        "--resume", action="store_true", help="restore the cells of an earlier session"
     )
     pictures = parser.add_argument_group("pictures of the workbench")
     pictures.add_argument("--screenshot", metavar="OUT.svg", help="draw it without a terminal")
     pictures.add_argument("--size", type=_size, metavar="COLUMNSxROWS", help="such as 120x40")
-    pictures.add_argument("--script", metavar="FILE.kbs", help="keys and code to play first")
+    pictures.add_argument(
+        "--script", metavar="FILE.kbs", help="keys and code to play before it is drawn"
+    )
     parser.add_argument(
         "--theme", help="of the workbench: dark, light, contrast, ansi, or one of the palette"
     )
-    parser.add_argument(
-        "--motion", choices=("full", "none"), help="none: nothing spins, slides or blinks"
-    )
+    parser.add_argument("--motion", choices=("full", "none"), help="none: no animation")
     parser.add_argument(
         "--ascii", action="store_true", help="draw the workbench without box and block characters"
     )
@@ -253,7 +255,7 @@ def _dispatch(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> int:
 
         return plain.run(resume.offer)
     if options.resume:
-        parser.error("--resume asks what to bring back, and standard input is not a terminal")
+        parser.error("--resume asks what to restore, and standard input is not a terminal")
     return _run(options, rest)
 
 

@@ -228,7 +228,9 @@ def fold(error: BaseException, *, full: bool = False, more: str | None = None) -
     if not full:
         _drop_own_frames(report, (*_RUNNERS, more) if more else _RUNNERS)
     if full or not hasattr(error, "operands"):
-        return "".join(report.format())
+        text = "".join(report.format())
+        hint = _hint(error)
+        return f"{text}{hint}\n" if hint and hint.lower()[:12] not in text.lower() else text
     from kbench.engine.core.errors import is_users
     from kbench.workbench.errors.explanation import error_text
 
@@ -236,6 +238,15 @@ def fold(error: BaseException, *, full: bool = False, more: str | None = None) -
     stack = "".join(traceback.StackSummary.from_list(frames).format())
     head = f"Traceback (most recent call last):\n{stack}" if stack else ""
     return f"{head}{type(error).__name__}: {error_text(error)}\n"
+
+
+def _hint(error: BaseException) -> str:
+    """Which name was probably meant, where the error is about one that is none."""
+    if not isinstance(error, (NameError, AttributeError, ImportError, TypeError)):
+        return ""
+    from kbench.workbench.errors import did_you_mean
+
+    return did_you_mean.words(error)
 
 
 def _drop_own_frames(report: traceback.TracebackException, own: tuple[str, ...]) -> None:

@@ -56,7 +56,7 @@ def config_main(arguments: list[str]) -> int:
     if options.action == "get":
         if options.name not in settings:
             known = ", ".join(settings)
-            print(f"kbench: unknown setting {options.name!r}; there are {known}", file=sys.stderr)
+            print(f"kbench: unknown setting {options.name!r}; choose from {known}", file=sys.stderr)
             return USAGE
         value = settings[options.name]
         print(json.dumps(value) if options.json else value)

@@ -162,7 +162,7 @@ def _cut(function: str, inputs: Sequence[Tensor], found: Given) -> None:
         given = tuple(operand(f"arrays[{found.places[n]}]", found.arrays[n]) for n in wide)
         counts = ", ".join(sorted(map(str, rows)))
         raise ShapeError(
-            f"the arrays have {counts} rows, where all must have as many",
+            f"the arrays have {counts} rows; all must have the same number",
             function=function,
             operands=given,
         )

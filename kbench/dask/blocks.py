@@ -132,7 +132,7 @@ def refuse_unknown(
             )
         if not node.op.pure and node.op.name != "print_tensor":
             raise ArgumentError(
-                f"{told(node)} gives another value in each call, which no chunk can repeat",
+                f"{told(node)} gives a new value at each call, which chunks cannot repeat",
                 function=caller,
                 operands=(),
             )
@@ -178,5 +178,5 @@ def check_rows(place: int, one: Known) -> None:
         reason = f"{head}does not depend on the arrays: it is the same for all chunks"
         hint = "K.eval"
     else:
-        reason = f"{head}tells the number of rows, which is another for each chunk"
+        reason = f"{head}depends on the number of rows, which differs between chunks"
     raise ArgumentError(reason, function=MAP, operands=(), suggestion=hint)

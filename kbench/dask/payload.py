@@ -98,7 +98,7 @@ class Payload:
         start = bytes(data[:MAX_HEADER_BYTES])
         head, end, _ = start.partition(b"\n")
         if not start.startswith(MAGIC) or not end:
-            raise _refused(f"{self!r} is none of kbench's: it begins with {start[:20]!r}")
+            raise _refused(f"{self!r} was not written by kbench: it begins with {start[:20]!r}")
         number, _, told = head[len(MAGIC) :].decode().partition(" ")
         if number != str(FORMAT):
             raise _refused(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.widgets import Input
@@ -163,14 +164,14 @@ class WorkbenchApp(App[int]):
                 self.link.start(lambda: open_existing(kernel))
 
         rows = [words for _, words in self.kernels]
-        self.push_screen(ListDialog("Kernels that run", rows), take)
+        self.push_screen(ListDialog("Running kernels", rows), take)
 
     def _take_theme(self, name: str) -> None:
         name = full_name(name)
         if name in self.available_themes:
             self.theme = name
         else:
-            self.problems.append(f"there is no theme {name!r}")
+            self.problems.append(f"unknown theme {name!r}")
             self.theme = DEFAULT
 
     def apply_user_files(self, folder: Path | None) -> None:
@@ -196,6 +197,28 @@ class WorkbenchApp(App[int]):
         self.problems += self.keymap.problems
         if self.keymap.changes or old.changes:
             self.set_keymap(self.keymap.changes)
+        self._main.bench.prompt.use_vim(self.keymap.preset == "vim")
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Tell the user something for a while, where it covers neither prompt nor output."""
+        given = {"title": title, "severity": severity, "timeout": timeout, "markup": markup}
+        super().notify(message, **given)  # type: ignore[arg-type]
+        words = Content.from_markup(message).plain if markup else message
+        seconds = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        self.call_later(self._main.notices.add, words, severity, seconds)
+
+    def clear_notifications(self) -> None:
+        """Take away what is told."""
+        super().clear_notifications()
+        self._main.notices.clear()
 
     def choose_preset(self, preset: str) -> None:
         """Another set of keys, now and from now on."""

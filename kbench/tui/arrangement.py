@@ -19,7 +19,7 @@ from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.bars import KeyLine, TabLine
 from kbench.tui.workbench import workbench
 
-PLACED = ("banner", "status", "keybar", "hint", "tabs", "label", *FOCUS_ORDER)
+PLACED = ("banner", "notices", "status", "keybar", "hint", "tabs", "label", *FOCUS_ORDER)
 
 
 class Arrangement:

@@ -14,13 +14,16 @@ LABEL_CELLS = 9
 # layout's kind and a pane.
 SHARES = {
     "compact": 60,
-    "two": 52,
+    "two": 55,
     "three": 43,
     "three left": 50,  # of what the session leaves
     **{f"{kind} {pane.id}": share for pane in PANES for kind, share in pane.shares.items()},
 }
 SETTINGS_ROWS = 9
 """Rows of the settings below the watches in three columns."""
+THREE_COLUMNS = 180
+"""Cells of a screen from which on three columns stand side by side: the session then has 77 of
+them, what a line of code and its error need, and each of the others about 50."""
 
 
 @dataclass
@@ -31,6 +34,7 @@ class Choices:
     tab: str = "variables"
     stack: str = STACK[0]
     banner: int = 0  # rows of the banner, 0 while there is none
+    notices: int = 0  # rows of what is told in passing, which take the status line's place
     zoom: str = ""
     lesson: bool = False  # one is open
     folded: bool = False  # of it only the line that tells the state is shown
@@ -70,7 +74,7 @@ def kind_of(width: int, height: int) -> str:
         return "tiny"
     if width < 100 or height < 30:
         return "compact"
-    return "two" if width < 160 else "three"
+    return "two" if width < THREE_COLUMNS else "three"
 
 
 def arrange(width: int, height: int, choices: Choices, lines: int) -> Layout:
@@ -78,11 +82,13 @@ def arrange(width: int, height: int, choices: Choices, lines: int) -> Layout:
     kind = kind_of(width, height)
     if kind == "tiny":
         return _tiny(width, height, lines, choices)
-    banner = min(choices.banner, height // 4)
-    body = Region(0, 1 + banner, width, height - 2 - banner)
-    frame = {"status": Region(0, 0, width, 1), "keybar": Region(0, height - 1, width, 1)}
+    banner, notices = (min(rows, height // 4) for rows in (choices.banner, choices.notices))
+    top = max(notices, 1)
+    body = Region(0, top + banner, width, height - 1 - top - banner)
+    head = "notices" if notices else "status"
+    frame = {head: Region(0, 0, width, top), "keybar": Region(0, height - 1, width, 1)}
     if banner:
-        frame["banner"] = Region(0, 1, width, banner)
+        frame["banner"] = Region(0, top, width, banner)
     if choices.zoom and choices.has(choices.zoom):
         return _zoomed(kind, body, choices, lines, frame)
     if kind == "compact":
@@ -92,7 +98,7 @@ def arrange(width: int, height: int, choices: Choices, lines: int) -> Layout:
 
 def _tiny(width: int, height: int, lines: int, choices: Choices) -> Layout:
     """Prompt and transcript, an open lesson above; a banner takes the place of the notice."""
-    notice = 1 if height >= 4 else 0
+    notice = max(1, min(choices.notices, height // 4)) if height >= 4 else 0
     hint = 1 if height >= 6 else 0
     lesson = _tiny_lesson(height - notice - hint, choices)
     prompt = max(1, min(lines, (height - notice - hint - lesson) // 2))
@@ -102,7 +108,8 @@ def _tiny(width: int, height: int, lines: int, choices: Choices) -> Layout:
     if label:
         regions["label"] = Region(0, notice + rest, label, 1)
     if notice:
-        regions["banner" if choices.banner else "status"] = Region(0, 0, width, 1)
+        head = "notices" if choices.notices else "banner" if choices.banner else "status"
+        regions[head] = Region(0, 0, width, notice)
     if lesson:
         regions[LESSON] = Region(0, notice, width, lesson)
     if rest > lesson:

@@ -37,6 +37,7 @@ from kbench.tui.panes.panes import Panes
 from kbench.tui.panes.registry import LESSON, SIDE_PANES, new_view
 from kbench.tui.panes.value.controller import ValueController
 from kbench.tui.panes.variables.view import SNIPPETS
+from kbench.tui.prompt.answer import Answers
 from kbench.tui.prompt.assist import Assist
 from kbench.tui.prompt.completion import CompletionList
 from kbench.tui.prompt.prompt import Prompt
@@ -44,6 +45,7 @@ from kbench.tui.screen_bench import ScreenBench
 from kbench.tui.session.bars import Banner, HintLine, KeyLine, Line, StatusLine, TabLine
 from kbench.tui.session.compare_controller import CompareController
 from kbench.tui.session.nan_controller import NanController
+from kbench.tui.session.notices import Notices
 from kbench.tui.session.resume import ResumeController
 from kbench.tui.session.session_controller import SessionController
 from kbench.tui.session.typed_cells import TypedCells
@@ -71,7 +73,9 @@ class MainScreen(Screen[None]):
         self.arrangement = Arrangement(self, signal)
         self.bench = ScreenBench(self, self.arrangement, signal)
         self.session_controller = SessionController(self.bench)
+        self.notices = Notices(self.bench)
         self.typed_cells = TypedCells(self.session_controller)
+        self.answers = Answers(self.session_controller, self.typed_cells)
         self.panes = Panes(self.bench)
         self.assist = Assist(self.bench)
         self.unsent_input = UnsentInput(self.bench)
@@ -101,7 +105,7 @@ class MainScreen(Screen[None]):
         """Everything that can wait until a prompt is on the screen."""
         self.bench.app.begin()
         views = [new_view(pane) for pane in SIDE_PANES if pane != LESSON]
-        late = [TabLine("tabs"), *views, CompletionList(), Banner("banner")]
+        late = [TabLine("tabs"), *views, CompletionList(), Banner("banner"), Line("notices")]
         for at in range(0, len(late), MOUNTED_AT_ONCE):
             await self.mount_all(late[at : at + MOUNTED_AT_ONCE])
         self.panes.mounted()
@@ -178,18 +182,26 @@ class MainScreen(Screen[None]):
     def on_prompt_typed(self) -> None:
         """Completion and signatures follow the cursor; what is typed is not lost."""
         self.unsent_input.typed()
+        if not self.bench.prompt.composing:
+            return
         self.lesson_controller.typed()
         self.assist.typed()
 
     def on_prompt_asked(self, event: Prompt.Asked) -> None:
         """Keys of the prompt that need more than the prompt."""
-        if event.what == "complete":
+        if self.bench.prompt.answering and event.what in ("complete", "signature", "go_on"):
+            return
+        if self.bench.prompt.answering and event.what == "quit":
+            self.answers.end_of_input()
+        elif event.what == "complete":
             self.assist.complete()
         elif event.what == "search":
             overlays.show_history(self.bench)
         elif event.what == "signature":
             work = partial(overlays.show_documentation, self.bench, self.assist)
             self.bench.run(work, opens=True)
+        elif event.what == "close":
+            self.assist.close()
         elif event.what == "leave" and not self.assist.close():
             self.arrangement.go("transcript")
         elif event.what == "quit":

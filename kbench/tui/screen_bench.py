@@ -172,13 +172,13 @@ class ScreenBench:
     def bring(self, text: str) -> None:
         """Put other code into the prompt; what stood there is kept among the inputs."""
         if self.prompt.keep():
-            self.notify(f"{self.key_word('undo')} brings back what stood in the prompt", 4)
+            self.notify(f"{self.key_word('undo')} restores your input", 4)
         self.prompt.put(text)
 
     def show_place(self, place: str) -> None:
         """Go to the cell of a place."""
         if not place:
-            self.notify("it is not known which line made this", 2)
+            self.notify("the line that made this is not known", 2)
         elif self.transcript.show_place(place):
             self.go("transcript")
             self.notify(safe(place), 3)

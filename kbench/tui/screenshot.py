@@ -233,13 +233,17 @@ def _timeless(data: Row) -> JsonObject:
 
 @contextmanager
 def _without_hurry() -> Iterator[None]:
-    """On a busy machine, what is quick elsewhere must not be put off as slow."""
+    """On a busy machine, what is quick elsewhere must not be put off as slow.
+
+    Nor are watches looked at while a cell runs: how often that is depends on the machine.
+    """
     from kbench.workbench.inspector import gradient_verbs
     from kbench.workbench.nan import nan_verbs
-    from kbench.workbench.watches import watches
+    from kbench.workbench.watches import live, watches
 
     modules: tuple[Any, ...] = (gradient_verbs, nan_verbs, watches)
     before = [module.BUDGET_SECONDS for module in modules]
+    cheap, live.LIVE_SECONDS = live.LIVE_SECONDS, -1.0
     for module in modules:
         module.BUDGET_SECONDS = GENEROUS_BUDGET_SECONDS
     try:
@@ -247,6 +251,7 @@ def _without_hurry() -> Iterator[None]:
     finally:
         for module, budget in zip(modules, before, strict=True):
             module.BUDGET_SECONDS = budget
+        live.LIVE_SECONDS = cheap
 
 
 @contextmanager

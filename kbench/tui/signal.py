@@ -81,6 +81,15 @@ class UnseenFailed:
 
 
 @dataclass(frozen=True, eq=False)
+class InputWanted:
+    """A cell waits for a line, for which it shows `prompt`; one that is a password is not shown."""
+
+    cell: int
+    prompt: str
+    password: bool
+
+
+@dataclass(frozen=True, eq=False)
 class VariablesChanged:
     """The rows of these variables are old; with `many`, those of any may be."""
 

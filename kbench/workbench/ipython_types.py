@@ -131,6 +131,8 @@ class Shell(Protocol):
     ask_exit: Callable[[], None]
     init_user_ns: Callable[[], None]
 
+    def register_magic_function(self, func: object, magic_kind: str, magic_name: str) -> None: ...
+
     @property
     def events(self) -> CellEvents: ...
     @property
@@ -157,6 +159,7 @@ class Shell(Protocol):
     def set_custom_exc(
         self, classes: tuple[type[BaseException], ...], handler: ErrorHandler
     ) -> None: ...
+    def show_usage_error(self, error: object) -> None: ...
     def set_next_input(self, text: str) -> None: ...
     def _showtraceback(
         self, kind: type[BaseException], error: BaseException, lines: list[str]

@@ -60,17 +60,17 @@ CASES: dict[str, tuple[int, ...]] = {
 
 # What is more than there can be, and what is said.
 REFUSED = {
-    "K.batch_dot(Z(0, H, 2), Z(0, 2, H))": "sizes that no array can have",
+    "K.batch_dot(Z(0, H, 2), Z(0, 2, H))": "sizes that are too large for any array",
     "K.batch_dot(Z(2, H, 0), Z(2, 0, H))": "GB are available",
-    "K.zeros((0, H, H))": "sizes that no array can have",
-    "K.constant(1, shape=(0, H, H))": "sizes that no array can have",
+    "K.zeros((0, H, H))": "sizes that are too large for any array",
+    "K.constant(1, shape=(0, H, H))": "sizes that are too large for any array",
     "K.mean(K.relu(K.dot(Z(H, 0), Z(0, H))))": "GB are available",
     "gradient(lambda v: K.mean(K.relu(K.dot(v, Z(0, H)))), Z(H, 0))": "GB are available",
     "gradient(lambda v: K.dot(v, Z(0, H)), Z(H, 0))": "GB are available",
     "gradient(lambda v: K.conv1d(v, Z(1, 0, H)), Z(2, H, 0))": "GB are available",
-    "K.shape(Z(H, 0))": "float32[10000000000000, 0]; what tells its size is int32",
-    "K.shape(Z(H, 0) + fed)[0] * 2": "float32[10000000000000, 0]; what tells its size is int32",
-    "K.zeros(K.shape(Z(H, 0)))": "float32[10000000000000, 0]; what tells its size is int32",
+    "K.shape(Z(H, 0))": "float32[10000000000000, 0]; its size does not fit int32",
+    "K.shape(Z(H, 0) + fed)[0] * 2": "float32[10000000000000, 0]; its size does not fit int32",
+    "K.zeros(K.shape(Z(H, 0)))": "float32[10000000000000, 0]; its size does not fit int32",
 }
 
 PROGRAM = """

@@ -88,7 +88,7 @@ PAIRS: list[tuple[str, Callable[[], Any], Callable[[], Any], tuple[str, ...]]] =
         "conv2d, all eight",
         lambda: K.conv2d(IMAGES, KERNEL, (1, 1), "same", "tf", None, (4, 3, 3, 3), (2, 2)),
         lambda: K.conv2d(IMAGES, KERNEL, (1, 1), "same", "channels_last", (2, 2)),
-        ("filter_shape is not used", "dilation_rate is to be given by name"),
+        ("filter_shape is not used", "dilation_rate must be given by name"),
     ),
     (
         "conv2d, a mix of both",
@@ -177,7 +177,7 @@ PAIRS: list[tuple[str, Callable[[], Any], Callable[[], Any], tuple[str, ...]]] =
         "batch_normalization, by position",
         lambda: K.batch_normalization(STEPS, *array(4, 3), 0.5),
         lambda: K.batch_normalization(STEPS, *array(4, 3), epsilon=0.5),
-        ("epsilon is to be given by name",),
+        ("epsilon must be given by name",),
     ),
     (
         "expand_dims",

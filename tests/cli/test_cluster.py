@@ -81,7 +81,7 @@ def test_nothing_answers(
 ) -> None:
     monkeypatch.setattr(cluster, "CONNECT_SECONDS", 0.3)
     assert main(["doctor", "--cluster", address]) == 2
-    assert f"kbench: no scheduler of Dask answers at {address}" in capsys.readouterr().err
+    assert f"kbench: no Dask scheduler answers at {address}" in capsys.readouterr().err
 
 
 def test_without_dask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ RUNS = [
     (["tests"], "", 2, "", "folder without __main__.py"),
     (["-m", "no.such.module"], "", 2, "", "no module named 'no.such.module'"),
     (["-m", "json.tool"], '{"a": 1}', 0, '{\n    "a": 1\n}\n', None),
-    (["config", "get", "nonsense"], "", 2, "", "unknown setting 'nonsense'; there are backend, "),
+    (["config", "get", "nonsense"], "", 2, "", "unknown setting 'nonsense'; choose from backend, "),
     (["config", "set", "floatx", "int8"], "", 2, "", "floatx must be one of"),
     (["config", "set", "epsilon", "NaN"], "", 2, "", "epsilon must be a finite number"),
     (["config", "set", "num_threads", "2"], "", 2, "", "is not kept in keras.json"),

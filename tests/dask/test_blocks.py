@@ -318,7 +318,7 @@ def test_a_phase_that_is_given_is_one_input() -> None:
     x = K.placeholder((None, 6))
     f = K.function([x, K.learning_phase()], [K.in_train_phase(K.dropout(x, 0.5), x * 2.0)])
     np.testing.assert_allclose(compute(map_blocks(f, cut(X), 0)), X * 2)
-    with pytest.raises(ArgumentError, match="gives another value in each call"):
+    with pytest.raises(ArgumentError, match="gives a new value at each call"):
         map_blocks(f, cut(X), 1)
 
 
@@ -357,7 +357,11 @@ def test_an_error_of_a_cast_names_the_chunk(client: Any) -> None:
     with pytest.raises(FeedError) as caught:
         client.compute(y).result()
     text = str(caught.value)
-    assert "in chunk" in text and "holds what int32 cannot" in text and "_task_spec" not in text
+    assert (
+        "in chunk" in text
+        and "has values that int32 cannot represent" in text
+        and "_task_spec" not in text
+    )
 
 
 def test_other_errors_have_a_note() -> None:

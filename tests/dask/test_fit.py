@@ -319,7 +319,9 @@ def test_dask_arrays_give_the_bits_of_numpy_arrays(
     assert set(fetched) == {32}  # the first batch, whose loss is compared
     assert len(fetched) == 2 * 3  # x, y and weights
     held = found[1][0][1].validation_data[0]
-    with pytest.raises(ArgumentError, match=r"x was a dask array; its rows can be had while fit"):
+    with pytest.raises(
+        ArgumentError, match=r"x was a dask array; its rows are available only while fit"
+    ):
         np.asarray(held)
     _wait_for_no_data(client)
 
@@ -400,7 +402,7 @@ UNKNOWN = X[X[:, 0] > 0]
     [
         (ShapeError, {"x": UNKNOWN}, r"x has chunks of unknown sizes.*\n.*float64\[\?, 20\]"),
         (ShapeError, {"x": UNKNOWN}, r"x\.compute_chunk_sizes\(\), before fit"),
-        (ShapeError, {"y": Y[:7]}, "must have as many rows: x has 8, y has 7"),
+        (ShapeError, {"y": Y[:7]}, "the same number of rows: x has 8, y has 7"),
         (ShapeError, {"x": [X, np.zeros((9, 2))]}, r"x\[0\] has 8, x\[1\] has 9, y has 8"),
         (ShapeError, {"validation_data": (X, Y[:7])}, "validation y has 7"),
         (ShapeError, {"sample_weight": X.sum()}, "sample_weight must have an axis of rows"),

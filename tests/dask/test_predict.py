@@ -12,6 +12,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from keras_loaded import OWN_WARNINGS, batch, load, residual
+from sampling import every
 
 from kbench import backend as K
 from kbench.dask import predict
@@ -63,7 +64,7 @@ def test_every_layer(row: LayerRow) -> None:
     same(predict(model, given, batch_size=BATCH), model.predict(inputs, batch_size=BATCH))
 
 
-@pytest.mark.parametrize("scheduler", ["synchronous", "threads", "processes"])
+@pytest.mark.parametrize("scheduler", every(2, ["threads", "processes", "synchronous"]))
 def test_a_model_with_dropout_and_normalization(scheduler: str) -> None:
     model, (x, _) = residual(), batch(100)
     y = predict(model, da.from_array(x, chunks=(64, 6)))
@@ -162,6 +163,7 @@ def test_a_model_as_a_payload() -> None:
     assert pack(model) != first
 
 
+@pytest.mark.slow
 def test_layers_that_only_a_script_has(tmp_path: Any) -> None:
     text = """if True:
         import os

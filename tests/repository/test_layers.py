@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "kbench"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 INTERFACES = ["textual", "rich", "IPython", "ipykernel", "ipywidgets", "jupyter_client"]
-HEAVY = ["numba", "llvmlite", "scipy", "matplotlib", "pandas", "dask", "distributed"]
+HEAVY = ["numba", "llvmlite", "scipy", "matplotlib", "PIL", "pandas", "dask", "distributed"]
 
 
 def test_import_contracts_hold():

@@ -107,7 +107,7 @@ def of_forward(name: str) -> list[Wrong]:
                 K.cast(image(name), "uint8"), *[K.cast(one, "uint8") for one in kernels(name)]
             ),
             DtypeError,
-            ("uint8[?, 8", "computes with floats", "try K.cast(x, K.floatx())"),
+            ("uint8[?, 8", "convolutions need a float dtype", "try K.cast(x, K.floatx())"),
         ),
         Wrong(
             name,
@@ -153,8 +153,10 @@ ONE_AXIS = [
         ArgumentError,
         ("padding must be 'valid' or 'same', got 'causal'",),
     ),
-    Wrong("conv2d", lambda: K.conv2d(image("conv2d"), v(0, 3, 3, 2)), ShapeError, ("no taps",)),
-    Wrong("conv2d", lambda: K.conv2d("text", v(3, 3, 3, 2)), DtypeError, ("the text",)),
+    Wrong(
+        "conv2d", lambda: K.conv2d(image("conv2d"), v(0, 3, 3, 2)), ShapeError, ("an empty window",)
+    ),
+    Wrong("conv2d", lambda: K.conv2d("text", v(3, 3, 3, 2)), DtypeError, ("the string",)),
     Wrong(
         "separable_conv1d",
         lambda: K.separable_conv1d(image("conv1d"), v(3, 3, 2), v(1, 5, 4)),

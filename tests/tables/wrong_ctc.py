@@ -105,7 +105,7 @@ WRONG = [
         COST,
         lambda: cost([[0.0], [0.5]], [4, 4], [1, 1]),
         ArgumentError,
-        ("row 1: y_true holds 0.5", "no whole number"),
+        ("row 1: y_true holds 0.5", "not a whole number"),
     ),
     Wrong(
         COST,
@@ -156,7 +156,7 @@ WRONG = [
         ("top_paths is 3", "beam_width of 2"),
     ),
     Wrong(DECODE, lambda: decode([4, 5]), ArgumentError, ("row 1: input_length is 5",)),
-    Wrong(DECODE, lambda: decode([4, 0.5]), ArgumentError, ("row 1", "no whole number")),
+    Wrong(DECODE, lambda: decode([4, 0.5]), ArgumentError, ("row 1", "not a whole number")),
     Wrong(
         DECODE,
         lambda: decode([4, 0], greedy=False, top_paths=2),

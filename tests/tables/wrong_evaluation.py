@@ -13,7 +13,7 @@ from kbench.backend import ArgumentError, DtypeError, FeedError, ShapeError
 CHOOSE = [
     Wrong("switch", lambda: K.switch(v(2, 3, 4), v(2, 3), v(2, 3)), ShapeError, ("[2, 3, 4]",)),
     Wrong("switch", lambda: K.switch(v(2, 3), v(2, 3), v(4, 5)), ShapeError, ("float32[4, 5]",)),
-    Wrong("switch", lambda: K.switch("text", v(2), v(2)), DtypeError, ("the text",)),
+    Wrong("switch", lambda: K.switch("text", v(2), v(2)), DtypeError, ("the string",)),
     Wrong("switch", lambda: K.switch(v(), v(2), lambda: None), DtypeError, ("None",)),
     Wrong("switch", lambda: K.switch(v(), v(2), v(2, 3)), ShapeError, ("rank",)),
     *[
@@ -23,7 +23,7 @@ CHOOSE = [
             (lambda f=f: f(v(2), v(2), training="yes"), ArgumentError, "'yes'"),
             (lambda f=f: f(v(2), v(2), training=2), ArgumentError, "got 2"),
             (lambda f=f: f(v(2, 3), v(7)), ShapeError, "differ in rank"),
-            (lambda f=f: f("a", "b"), DtypeError, "the text"),
+            (lambda f=f: f("a", "b"), DtypeError, "the string"),
         )
     ],
     Wrong("set_learning_phase", lambda: K.set_learning_phase(2), ArgumentError, ("got 2",)),
@@ -34,7 +34,7 @@ CHOOSE = [
     Wrong("learning_phase_scope", lambda: K.learning_phase_scope(None), ArgumentError, ("None",)),
     Wrong("dropout", lambda: K.dropout(v(2), 1.5), ArgumentError, ("1.5", "float32[2]")),
     Wrong("dropout", lambda: K.dropout(v(2), "a"), ArgumentError, ("'a'",)),
-    Wrong("dropout", lambda: K.dropout("text", 0.5), DtypeError, ("the text",)),
+    Wrong("dropout", lambda: K.dropout("text", 0.5), DtypeError, ("the string",)),
     Wrong("dropout", lambda: K.dropout(v(2, 3), 0.5, (7,)), ShapeError, ("float32[2, 3]", "[7]")),
 ]
 
@@ -48,12 +48,12 @@ def doubled(number: float = 2.0) -> Any:
 EVALUATE = [
     Wrong("eval", lambda: K.eval(x(None, 3)), FeedError, ("float32[?, 3]", "needs a value")),
     Wrong("eval", lambda: K.eval(x(2) * v(2)), FeedError, ("float32[2]",)),
-    Wrong("eval", lambda: K.eval("text"), DtypeError, ("the text",)),
+    Wrong("eval", lambda: K.eval("text"), DtypeError, ("the string",)),
     Wrong("eval", lambda: K.eval(None), DtypeError, ("None",)),
     Wrong("function", lambda: doubled()([np.ones((2, 4))]), FeedError, ("float32[?, 3]", "[2, 4]")),
     Wrong("function", lambda: doubled()([]), FeedError, ("takes 1 value",)),
     Wrong(
-        "function", lambda: doubled()([["a", "b", "c"]]), FeedError, ("value[0] is the text 'a'",)
+        "function", lambda: doubled()([["a", "b", "c"]]), FeedError, ("value[0] is the string 'a'",)
     ),
     Wrong("function", lambda: doubled()(np.ones((2, 3))), FeedError, ("one list of values",)),
     Wrong("function", lambda: K.function([3], [v(2)]), ArgumentError, ("got 3",)),
@@ -71,9 +71,9 @@ EVALUATE = [
     Wrong("gradients", lambda: K.gradients(K.sum(v(2)), [3.0]), ArgumentError, ("got 3.0",)),
     Wrong("gradients", lambda: K.gradients(K.sum(v(2)), None), ArgumentError, ("None",)),
     Wrong("gradients", lambda: K.gradients(K.sum(v(2)), [v(2), "w"]), ArgumentError, ("'w'",)),
-    Wrong("stop_gradient", lambda: K.stop_gradient("text"), DtypeError, ("the text",)),
+    Wrong("stop_gradient", lambda: K.stop_gradient("text"), DtypeError, ("the string",)),
     Wrong("stop_gradient", lambda: K.stop_gradient(None), DtypeError, ("None",)),
-    Wrong("stop_gradient", lambda: K.stop_gradient([v(2), "text"]), DtypeError, ("the text",)),
+    Wrong("stop_gradient", lambda: K.stop_gradient([v(2), "text"]), DtypeError, ("the string",)),
 ]
 
 STORE = [
@@ -81,7 +81,7 @@ STORE = [
     Wrong("get_value", lambda: K.get_value(x(2) * 2), FeedError, ("float32[2]",)),
     Wrong("get_value", lambda: K.get_value(K.sum(x(2))), FeedError, ("needs a value",)),
     Wrong("set_value", lambda: K.set_value(v(2, 3), np.ones(3)), ShapeError, ("float32[2, 3]",)),
-    Wrong("set_value", lambda: K.set_value(v(2), "text"), DtypeError, ("the text",)),
+    Wrong("set_value", lambda: K.set_value(v(2), "text"), DtypeError, ("the string",)),
     Wrong("set_value", lambda: K.set_value(x(2), 1.0), ArgumentError, ("needs a variable",)),
     Wrong("batch_get_value", lambda: K.batch_get_value(v(2)), ArgumentError, ("needs a list",)),
     Wrong("batch_get_value", lambda: K.batch_get_value(3), ArgumentError, ("needs a list",)),
@@ -104,7 +104,7 @@ def of_update(name: str) -> list[Wrong]:
         Wrong(name, lambda: function(x(2), x(2)), ArgumentError, ("needs a variable",)),
         Wrong(name, lambda: function(3, 3), ArgumentError, ("got 3",)),
         Wrong(name, lambda: function(v(2, 3), np.ones(9)), ShapeError, ("float32[2, 3]",)),
-        Wrong(name, lambda: function(v(2), "text"), DtypeError, ("the text",)),
+        Wrong(name, lambda: function(v(2), "text"), DtypeError, ("the string",)),
         Wrong(
             name,
             lambda a=None: fed(function(v(2), a := x(None)), (a, np.ones(3))),
@@ -131,7 +131,7 @@ AVERAGE = [
         "moving_average_update",
         lambda: K.moving_average_update(v(2), v(2), "text"),
         DtypeError,
-        ("the text",),
+        ("the string",),
     ),
 ]
 

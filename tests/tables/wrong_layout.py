@@ -12,14 +12,14 @@ LAYOUT = [
     Wrong("reshape", lambda: K.reshape(v(4, 5), (3, 7)), ShapeError, ("float32[4, 5]", "[3, 7]")),
     Wrong("reshape", lambda: K.reshape(v(4, 5), (-1, -1)), ShapeError, ("more than one -1",)),
     Wrong("reshape", lambda: K.reshape(x(None, 3), (2.5, 1)), ArgumentError, ("2.5",)),
-    Wrong("reshape", lambda: K.reshape("text", (1,)), DtypeError, ("the text",)),
+    Wrong("reshape", lambda: K.reshape("text", (1,)), DtypeError, ("the string",)),
     Wrong(
         "reshape",
         lambda a=None: fed(K.reshape(a := x(None, 3), (-1, 2)), (a, np.ones((3, 3)))),
         ShapeError,
         ("float32[3, 3]", "9 elements"),
     ),
-    Wrong("flatten", lambda: K.flatten("text"), DtypeError, ("the text",)),
+    Wrong("flatten", lambda: K.flatten("text"), DtypeError, ("the string",)),
     Wrong("flatten", lambda: K.flatten(None), DtypeError, ("None",)),
     Wrong(
         "flatten",
@@ -27,7 +27,7 @@ LAYOUT = [
         ArgumentError,
         ("rows differ",),
     ),
-    Wrong("batch_flatten", lambda: K.batch_flatten("text"), DtypeError, ("the text",)),
+    Wrong("batch_flatten", lambda: K.batch_flatten("text"), DtypeError, ("the string",)),
     Wrong("batch_flatten", lambda: K.batch_flatten(None), DtypeError, ("None",)),
     Wrong("batch_flatten", lambda: K.batch_flatten(v()), ShapeError, ("float32[]",)),
     Wrong(
@@ -38,8 +38,10 @@ LAYOUT = [
     ),
     Wrong("permute_dimensions", lambda: K.permute_dimensions(v(2, 3), 1), ArgumentError, ("1",)),
     Wrong("permute_dimensions", lambda: K.permute_dimensions(v(2), (0, 1)), ShapeError, ("[2]",)),
-    Wrong("permute_dimensions", lambda: K.permute_dimensions("a", (0,)), DtypeError, ("the text",)),
-    Wrong("transpose", lambda: K.transpose("text"), DtypeError, ("the text",)),
+    Wrong(
+        "permute_dimensions", lambda: K.permute_dimensions("a", (0,)), DtypeError, ("the string",)
+    ),
+    Wrong("transpose", lambda: K.transpose("text"), DtypeError, ("the string",)),
     Wrong("transpose", lambda: K.transpose(None), DtypeError, ("None",)),
     Wrong(
         "transpose",
@@ -62,7 +64,7 @@ LAYOUT = [
     Wrong("reverse", lambda: K.reverse(x(None, 3), 3), ShapeError, ("axis 3", "float32[?, 3]")),
     Wrong("reverse", lambda: K.reverse(v(2), (0, 0)), ArgumentError, ("twice",)),
     Wrong("reverse", lambda: K.reverse(v(2), "a"), ArgumentError, ("'a'",)),
-    Wrong("reverse", lambda: K.reverse("text", 0), DtypeError, ("the text",)),
+    Wrong("reverse", lambda: K.reverse("text", 0), DtypeError, ("the string",)),
 ]
 
 JOIN = [
@@ -76,7 +78,7 @@ JOIN = [
     ),
     Wrong("concatenate", lambda: K.concatenate([v(2, 3)], axis=5), ShapeError, ("axis 5",)),
     Wrong("concatenate", lambda: K.concatenate([v(2), v(2, 1)]), ShapeError, ("rank",)),
-    Wrong("concatenate", lambda: K.concatenate([v(2), "text"]), DtypeError, ("the text",)),
+    Wrong("concatenate", lambda: K.concatenate([v(2), "text"]), DtypeError, ("the string",)),
     Wrong(
         "concatenate",
         lambda a=None: fed(K.concatenate([a := x(None, None), v(2, 3)]), (a, np.ones((4, 3)))),
@@ -86,7 +88,7 @@ JOIN = [
     Wrong("stack", lambda: K.stack([]), ArgumentError, ("at least one tensor",)),
     Wrong("stack", lambda: K.stack([v(2), v(3)]), ShapeError, ("[2]", "[3]")),
     Wrong("stack", lambda: K.stack([v(2), v(2)], axis=3), ShapeError, ("axis 3",)),
-    Wrong("stack", lambda: K.stack([v(2), "text"]), DtypeError, ("the text",)),
+    Wrong("stack", lambda: K.stack([v(2), "text"]), DtypeError, ("the string",)),
 ]
 
 REPEAT = [
@@ -99,7 +101,7 @@ REPEAT = [
     Wrong("tile", lambda: K.tile(x(None, 3), (1, 2, 3)), ArgumentError, ("float32[?, 3]",)),
     Wrong("tile", lambda: K.tile(v(2), -1), ShapeError, ("-1",)),
     Wrong("tile", lambda: K.tile(v(2), "a"), ArgumentError, ("'a'",)),
-    Wrong("tile", lambda: K.tile("text", 2), DtypeError, ("the text",)),
+    Wrong("tile", lambda: K.tile("text", 2), DtypeError, ("the string",)),
 ]
 
 PICK = [
@@ -132,7 +134,7 @@ PICK = [
     Wrong("one_hot", lambda: K.one_hot(x(2, dtype="int32"), -1), ArgumentError, ("-1",)),
     Wrong("one_hot", lambda: K.one_hot(x(2, dtype="int32"), 2.5), ArgumentError, ("2.5",)),
     Wrong("one_hot", lambda: K.one_hot(x(2, dtype="int32"), x()), ArgumentError, ("float32[]",)),
-    Wrong("shape", lambda: K.shape("text"), DtypeError, ("the text",)),
+    Wrong("shape", lambda: K.shape("text"), DtypeError, ("the string",)),
     Wrong("shape", lambda: K.shape(None), DtypeError, ("None",)),
     Wrong(
         "shape",
@@ -140,10 +142,10 @@ PICK = [
         ArgumentError,
         ("rows differ",),
     ),
-    Wrong("size", lambda: K.size("text"), DtypeError, ("the text",)),
+    Wrong("size", lambda: K.size("text"), DtypeError, ("the string",)),
     Wrong("size", lambda: K.size(None), DtypeError, ("None",)),
     Wrong("size", lambda: K.size(v(2), name=3), ArgumentError, ("name", "3")),
-    Wrong("identity", lambda: K.identity("text"), DtypeError, ("the text",)),
+    Wrong("identity", lambda: K.identity("text"), DtypeError, ("the string",)),
     Wrong("identity", lambda: K.identity(None), DtypeError, ("None",)),
     Wrong("identity", lambda: K.identity(v(2), name=3), ArgumentError, ("name", "3")),
 ]

@@ -10,7 +10,7 @@ from kbench.backend import ArgumentError, DtypeError, ShapeError
 
 PRODUCTS = [
     Wrong("dot", lambda: K.dot(x(None, 3), v(4, 5)), ShapeError, ("float32[?, 3]", "has 4")),
-    Wrong("dot", lambda: K.dot("text", v(4, 5)), DtypeError, ("the text",)),
+    Wrong("dot", lambda: K.dot("text", v(4, 5)), DtypeError, ("the string",)),
     Wrong(
         "dot",
         lambda a=None: fed(K.dot(a := x(None, None), v(4, 5)), (a, np.ones((2, 3)))),
@@ -37,7 +37,7 @@ PRODUCTS = [
     Wrong("bias_add", lambda: K.bias_add(x(None, 3), v(4)), ShapeError, ("float32[4]", "3")),
     Wrong("bias_add", lambda: K.bias_add(x(None, 3), v(4, 5)), ShapeError, ("rank 1",)),
     Wrong("bias_add", lambda: K.bias_add(v(2, 3), v(3), "nhwc"), ArgumentError, ("'nhwc'",)),
-    Wrong("bias_add", lambda: K.bias_add("text", v(3)), DtypeError, ("the text",)),
+    Wrong("bias_add", lambda: K.bias_add("text", v(3)), DtypeError, ("the string",)),
 ]
 
 NORM = [
@@ -57,7 +57,7 @@ NORM = [
         "batch_normalization",
         lambda: K.batch_normalization("text", v(3), v(3), None, None),
         DtypeError,
-        ("the text",),
+        ("the string",),
     ),
     Wrong(
         "normalize_batch_in_training",
@@ -75,7 +75,7 @@ NORM = [
         "normalize_batch_in_training",
         lambda: K.normalize_batch_in_training("text", None, None, [0]),
         DtypeError,
-        ("the text",),
+        ("the string",),
     ),
 ]
 
@@ -89,7 +89,7 @@ def of_loss(name: str) -> list[Wrong]:
             ShapeError,
             ("float32[?, 3]", "float32[4, 5]"),
         ),
-        Wrong(name, lambda: function("text", v(4, 5)), DtypeError, ("the text",)),
+        Wrong(name, lambda: function("text", v(4, 5)), DtypeError, ("the string",)),
         Wrong(name, lambda: function(v(4, 5), None), DtypeError, ("None",)),
         Wrong(
             name,
@@ -134,7 +134,7 @@ LOSSES = [
         "sparse_categorical_crossentropy",
         lambda: K.sparse_categorical_crossentropy("text", v(2, 3)),
         DtypeError,
-        ("the text",),
+        ("the string",),
     ),
     Wrong(
         "sparse_categorical_crossentropy",
@@ -167,7 +167,7 @@ LOSSES = [
     Wrong("in_top_k", lambda: K.in_top_k(v(4, 5), x(None, 3), 2), ShapeError, ("float32[4, 5]",)),
     Wrong("in_top_k", lambda: K.in_top_k(v(4, 5), v(3), 2), ShapeError, ("[3]",)),
     Wrong("in_top_k", lambda: K.in_top_k(v(4, 5), v(4), 1.5), ArgumentError, ("1.5",)),
-    Wrong("in_top_k", lambda: K.in_top_k("text", v(4), 1), DtypeError, ("the text",)),
+    Wrong("in_top_k", lambda: K.in_top_k("text", v(4), 1), DtypeError, ("the string",)),
 ]
 
 NAMES = ["categorical_crossentropy", "binary_crossentropy"]

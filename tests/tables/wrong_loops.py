@@ -59,7 +59,7 @@ WRONG = [
             x(None, None, None)
         )([np.zeros((2, 3, 4))]),
         K.ShapeError,
-        ("[3, 2, 4]", "[5]", "axis -1 is 5 against 4"),
+        ("[3, 2, 4]", "[5]", "sizes 4 and 5 differ on axis -1"),
     ),
     Wrong("map_fn", lambda: K.map_fn(lambda e: e, v()), K.ShapeError, ("float32[]",)),
     Wrong(

@@ -115,7 +115,7 @@ WRONG = [
     Wrong(DROPOUT, lambda: K.dropout(v(2), NAN), ArgumentError, ("level", "nan")),
     Wrong(DROPOUT, lambda: K.dropout(v(2), "half"), ArgumentError, ("level", "'half'")),
     Wrong(DROPOUT, lambda: K.dropout(v(2), v()), ArgumentError, ("level must be a number",)),
-    Wrong(DROPOUT, lambda: K.dropout("text", 0.5), DtypeError, ("the text",)),
+    Wrong(DROPOUT, lambda: K.dropout("text", 0.5), DtypeError, ("the string",)),
     Wrong(
         DROPOUT,
         lambda: K.dropout(x(None, 4), 0.5, noise_shape=(2, 3)),

@@ -25,7 +25,7 @@ def common(name: str) -> list[Wrong]:
         Wrong(name, lambda: function(v(2, 3), axis=1.5), ArgumentError, ("1.5", "integer")),
         Wrong(name, lambda: function(v(2, 3), axis="rows"), ArgumentError, ("'rows'",)),
         Wrong(name, lambda: function(v(2, 3), axis=True), ArgumentError, ("True",)),
-        Wrong(name, lambda: function("text", **rest), DtypeError, ("the text",)),
+        Wrong(name, lambda: function("text", **rest), DtypeError, ("the string",)),
         Wrong(name, lambda: function(v(2, 3), axis=x(2)), ArgumentError, ("float32[2]",)),
     ]
 

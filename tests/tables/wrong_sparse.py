@@ -72,7 +72,7 @@ MADE = [
 ]
 
 USED = [
-    Wrong("to_dense", lambda: K.to_dense("text"), DtypeError, ("the text",)),
+    Wrong("to_dense", lambda: K.to_dense("text"), DtypeError, ("the string",)),
     Wrong("to_dense", lambda: K.to_dense(None), DtypeError, ("None",)),
     Wrong("to_dense", lambda: K.to_dense(sp.eye(3)), DtypeError, ("sparse float64[3, 3]",)),
     Wrong("dot", lambda: K.dot(s(2, 3), s(3, 2)), DtypeError, (SPARSE, "K.to_dense")),
@@ -118,7 +118,7 @@ PASSED_ON = [
     Wrong("print_tensor", lambda: K.print_tensor(v(2), 3), ArgumentError, ("got 3", "float32[2]")),
     Wrong("print_tensor", lambda: K.print_tensor(v(2), "x", 0), ArgumentError, ("got 0",)),
     Wrong("print_tensor", lambda: K.print_tensor(v(2), "x", 1.5), ArgumentError, ("got 1.5",)),
-    Wrong("print_tensor", lambda: K.print_tensor("text"), DtypeError, ("the text",)),
+    Wrong("print_tensor", lambda: K.print_tensor("text"), DtypeError, ("the string",)),
     Wrong(
         "pattern_broadcast",
         lambda: K.pattern_broadcast(v(2, 3), (False,)),

@@ -52,16 +52,16 @@ FUNCTIONS = [
     Wrong("cast", lambda: K.cast(v(2), K.floatx), DtypeError, ("try K.floatx()",)),
     Wrong("dropout", lambda: K.dropout(v(2), K.epsilon), ArgumentError, ("try K.epsilon()",)),
     Wrong("zeros", lambda: K.zeros((2,), dtype=K.floatx), DtypeError, ("try K.floatx()",)),
-    Wrong("square", lambda: K.square(helper), DtypeError, ("x is the function helper, where",)),
-    Wrong("square", lambda: K.square(K.mean), DtypeError, ("x is the function K.mean, where",)),
-    Wrong("square", lambda: K.square(Dense), DtypeError, ("x is the class Dense, where",)),
+    Wrong("square", lambda: K.square(helper), DtypeError, ("x is the function helper; a tensor",)),
+    Wrong("square", lambda: K.square(K.mean), DtypeError, ("x is the function K.mean; a tensor",)),
+    Wrong("square", lambda: K.square(Dense), DtypeError, ("x is the class Dense; a tensor",)),
     Wrong("function", lambda: K.function([], [K.mean]), ArgumentError, ("outputs[0]",)),
 ]
 
 OBJECTS = [
     Wrong("dot", lambda: K.dot(None, v(2)), DtypeError, ("x is None", "float32[2]")),
-    Wrong("+", lambda: v(2) + None, DtypeError, ("y is None, where a tensor",)),
-    Wrong("variable", lambda: K.variable(None), DtypeError, ("value is None, where",)),
+    Wrong("+", lambda: v(2) + None, DtypeError, ("y is None; a tensor",)),
+    Wrong("variable", lambda: K.variable(None), DtypeError, ("value is None; a tensor",)),
     Wrong("variable", lambda: K.variable([[1.0], [None]]), DtypeError, ("value[1][0] is None",)),
     Wrong("stack", lambda: K.stack([v(2), None]), DtypeError, ("x[1] is None",)),
     Wrong("maximum", lambda: K.maximum(v(2), {}), DtypeError, ("y is a dict",)),
@@ -76,9 +76,12 @@ LISTS = [
         "dot",
         lambda: K.dot(v(2, 2), [[1.0, 2.0], [3.0]]),
         ArgumentError,
-        ("y is a list that makes no array: its rows differ in length, 1 and 2", "float32[2, 2]"),
+        (
+            "y is a list that cannot become an array: its rows differ in length, 1 and 2",
+            "float32[2, 2]",
+        ),
     ),
-    Wrong("+", lambda: v(2) + [1, [2]], ArgumentError, ("numbers stand beside lists",)),
+    Wrong("+", lambda: v(2) + [1, [2]], ArgumentError, ("numbers and lists are mixed",)),
     Wrong("dot", lambda: K.dot([v(2), v(3)], v(2)), ShapeError, ("x is a list of 2", "[3]")),
     Wrong("concatenate", lambda: K.concatenate(v(2), v(2)), ArgumentError, ("as in [x, y]",)),
     Wrong("function", lambda: K.function(v(2), v(2)), TypeError, ("variable float32[2]",)),
@@ -141,7 +144,7 @@ LOGIC = [
     Wrong("^", lambda: v(2) ^ 3, DtypeError, ("x is float32[2]", "the power is **")),
     Wrong("&", lambda: v(2, dtype="int32") & 1, DtypeError, ("try K.not_equal(x, 0)",)),
     Wrong("|", lambda: (v(2) > 0) | v(2), DtypeError, ("y is float32[2]", "K.not_equal(y, 0)")),
-    Wrong("~", lambda: ~v(2), DtypeError, ("x is float32[2], but logic is of bool",)),
+    Wrong("~", lambda: ~v(2), DtypeError, ("x is float32[2], but logical operators need bool",)),
     Wrong("&", lambda: np.ones(2) & (v(2) > 0), DtypeError, ("x is float64[2]",)),
 ]
 

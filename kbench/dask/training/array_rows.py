@@ -44,8 +44,8 @@ class HeldArray:
         """Tasks of Dask that give pieces, and where these are to stand."""
         if self.array is None:
             raise ArgumentError(
-                f"{self.name} was a dask array; its rows can be had while fit runs, and it has "
-                "ended",
+                f"{self.name} was a dask array; its rows are available only while fit runs, "
+                "and it has ended",
                 function=FIT,
             )
         cut = pieces.cut(rows, self.firsts)

@@ -149,7 +149,7 @@ def _check_rows(group: dict[str, Any]) -> None:
     found = {name: value for name, value in _all(group) if getattr(value, "shape", ())}
     if len({value.shape[0] for value in found.values()}) > 1:
         raise ShapeError(
-            "all arrays must have as many rows: "
+            "all arrays must have the same number of rows: "
             + ", ".join(f"{name} has {value.shape[0]}" for name, value in found.items()),
             function=FIT,
             operands=tuple(filter(None, (_operand(*one) for one in found.items()))),

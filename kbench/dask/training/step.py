@@ -113,7 +113,7 @@ class ClusterStep:
             told = [f"{getattr(a, 'dtype', type(a).__name__)}{list(np.shape(a))}" for a in batches]
             raise ArgumentError(
                 f"a batch is cut along axis 0, which must be equal for all of its arrays, and it "
-                f"has {', '.join(told) or 'none (data tensors have no place on other machines)'}",
+                f"has {', '.join(told) or 'none (data tensors cannot be sent to other machines)'}",
                 function=FIT,
             )
         return arrays, counts[0]

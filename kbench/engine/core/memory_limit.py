@@ -50,4 +50,4 @@ def require_array(shape: Iterable[int], itemsize: int, what: str) -> None:
 def require_possible(shape: Iterable[int | None], itemsize: int, what: str) -> None:
     """ShapeError for an array without entries that has other sizes that no array can have."""
     if itemsize * math.prod(size or 1 for size in shape) > sys.maxsize:
-        raise ShapeError(f"{what} has sizes that no array can have, not even an empty one")
+        raise ShapeError(f"{what} has sizes that are too large for any array")

@@ -224,7 +224,7 @@ def broadcast(*shapes: Shape) -> Shape:
             axis = dims.index(-1) - len(dims)
             raise ShapeError(
                 f"shapes {show(shapes[0])} and {show(shape)} do not broadcast: "
-                f"axis {axis} is {padded[axis]} against {long[axis]}"
+                f"sizes {shapes[0][axis]} and {shape[axis]} differ on axis {axis}"
                 if len(shapes) == 2
                 else f"shapes {', '.join(map(show, shapes))} do not broadcast: axis {axis} differs"
             )
@@ -273,7 +273,7 @@ def integer(value: object) -> int:
     if isinstance(value, np.ndarray) and masked_arrays.masked_entries(value):
         raise ArgumentError(f"{shown(value)} is masked, where an integer is needed")
     if number.bit_length() > 1000:
-        raise ArgumentError(f"{shown(number)} is beyond every size and index")
+        raise ArgumentError(f"{shown(number)} is too large for a size or an index")
     return number
 
 
@@ -298,7 +298,9 @@ def check_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     if isinstance(axis, TensorShape):
-        raise ArgumentError(f"axis must hold numbers of axes, got the shape {show(axis)}")
+        raise ArgumentError(
+            f"axis must be an integer or a list of integers, got the shape {show(axis)}"
+        )
     scalar = not isinstance(axis, (list, tuple, np.ndarray)) or getattr(axis, "ndim", None) == 0
     items = (axis,) if scalar else tuple(axis)  # type: ignore[arg-type]
     axes = sorted(check_axis(item, ndim) for item in items)

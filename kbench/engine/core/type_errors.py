@@ -34,7 +34,7 @@ def describe_operand(value: object) -> str:
         return f"{getattr(value, 'kind', 'array')} {spec}"
     if isinstance(value, (str, bytes)):
         text = repr(value if len(value) <= _MAX_TEXT_CHARACTERS else value[:_MAX_TEXT_CHARACTERS])
-        return f"the text {text}" + ("..." if len(value) > _MAX_TEXT_CHARACTERS else "")
+        return f"the string {text}" + ("..." if len(value) > _MAX_TEXT_CHARACTERS else "")
     if isinstance(value, type):
         return f"the class {value.__name__}"
     kind = type(value).__name__
@@ -61,7 +61,7 @@ def operand_error(value: object, role: str | None = None) -> KbenchError:
     if suggestion is None and _is_layer(value):
         suggestion = f"{role}.output" if role else "layer.output"
     reason = f"{role} is {describe_operand(value)}" if role else f"got {describe_operand(value)}"
-    return DtypeError(f"{reason}, where {_NEEDED} are needed", suggestion=suggestion)
+    return DtypeError(f"{reason}; {_NEEDED} are needed", suggestion=suggestion)
 
 
 def describe_non_number(value: object) -> str:
@@ -109,7 +109,9 @@ def numeric_array(value: object) -> np.ndarray:
         if not isinstance(value, (list, tuple)):
             raise ArgumentError(f"not an array: {error}") from None
         head = f"{role_of(value) or 'value'} is a {type(value).__name__}"
-        raise ArgumentError(f"{head} that makes no array: {describe_ragged(value)}") from None
+        raise ArgumentError(
+            f"{head} that cannot become an array: {describe_ragged(value)}"
+        ) from None
     if array.dtype.kind in "OUSVmM" and not isinstance(value, np.ndarray):
         raise operand_error(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
@@ -152,7 +154,7 @@ def describe_ragged(value: object) -> str:
             break
         lengths = {_length(row) for row in rows[:_MAX_ENTRIES]}
         if len(lengths) > 1 and None in lengths:
-            return "numbers stand beside lists"
+            return "numbers and lists are mixed"
         if len(lengths) > 1:
             first, second, *_ = sorted(length for length in lengths if length is not None)
             return f"its rows differ in length, {first} and {second}"

@@ -91,7 +91,7 @@ def _cast_feed(node: Tensor, value: object) -> Held:
         array = np.asarray(value)
     except ValueError as error:
         listed = isinstance(value, (list, tuple))
-        why = f"but the value makes no array: {describe_ragged(value) if listed else error}"
+        why = f"but the value is not an array: {describe_ragged(value) if listed else error}"
         raise _refused(node, why) from None
     if array.dtype.kind in "OUS" and not isinstance(value, np.ndarray):
         raise _refused(node, f"but {describe_non_number(value)}")
@@ -104,7 +104,7 @@ def _sparse_feed(node: Tensor, value: object) -> sparse.Csr:
     try:
         csr = sparse.as_csr(value)
     except KbenchError as error:
-        raise _refused(node, f"but the value does not do: {error.reason}") from None
+        raise _refused(node, f"but the value is not valid: {error.reason}") from None
     return csr if csr.dtype == node.spec.dtype else sparse.with_data(csr, _cast(node, csr.data))
 
 
@@ -115,6 +115,8 @@ def _cast(node: Tensor, array: np.ndarray) -> np.ndarray:
         cast = array.astype(node.spec.dtype)
     if cast.dtype.kind != "f" and not np.array_equal(cast, array):
         raise _refused(
-            node, f"but the value is {array.dtype} and holds what {node.spec.dtype} cannot"
+            node,
+            f"but the value is {array.dtype} and has values that {node.spec.dtype} "
+            "cannot represent",
         )
     return cast

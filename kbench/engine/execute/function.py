@@ -327,7 +327,7 @@ def _check_inputs(inputs: Sequence[Tensor]) -> None:
         if isinstance(node, Constant) or any(entry is not None for entry in node.spec.value or ()):
             raise ArgumentError(
                 f"{node.kind} {node.name.split(':')[0]!r} {node.spec}{made(node)}, has a known "
-                "value and cannot be given another; use a placeholder"
+                "value and cannot be fed; use a placeholder"
             )
 
 
@@ -411,7 +411,7 @@ def function(
         if not isinstance(value, (list, tuple)):
             raise TypeError(
                 f"function: {label} must be a list or tuple, got {describe_operand(value)}; "
-                "it is called as K.function([x], [y])"
+                "call it as K.function([x], [y])"
             )
     for node in inputs:
         if not isinstance(node, Tensor):

@@ -39,7 +39,8 @@ def _refuse_sparse(inputs: tuple[Tensor, ...]) -> None:
     for tensor in inputs:
         if tensor.spec.sparse:
             raise DtypeError(
-                f"{tensor.name.split(':')[0]!r} is {tensor.spec}, where only dense tensors can be",
+                f"{tensor.name.split(':')[0]!r} is {tensor.spec}, but only dense tensors are "
+                "allowed here",
                 suggestion="K.to_dense(...)",
             )
 

@@ -164,8 +164,8 @@ def _need_bool(op: Op, operands: list[Tensor]) -> None:
     for name, operand in zip(op.names, operands, strict=True):
         if operand.spec.dtype != "bool":
             raise DtypeError(
-                f"{name} is {operand.spec}, but logic is of bool{power}; K.not_equal({name}, 0) "
-                "tells which numbers are not 0",
+                f"{name} is {operand.spec}, but logical operators need bool{power}; "
+                f"K.not_equal({name}, 0) is True where a number is not 0",
                 suggestion=f"K.not_equal({name}, 0)",
             )
 

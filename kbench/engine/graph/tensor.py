@@ -261,7 +261,7 @@ class Tensor:
         return self._rows("length", "K.shape(x)[0] is its first size, as a tensor")
 
     def __iter__(self) -> Iterator[Tensor]:
-        rows = self._rows("entries to iterate over", "K.map_fn goes over as many as there are")
+        rows = self._rows("entries to iterate over", "K.map_fn calls a function on each")
         return (self[index] for index in range(rows))
 
     def _rows(self, what: str, otherwise: str) -> int:

@@ -316,7 +316,7 @@ def constant(
             array = array.reshape(sizes)
         else:
             raise ShapeError(
-                f"value has shape {show(array.shape)}, which does not fill {show(target)}"
+                f"cannot reshape a value of shape {show(array.shape)} into {show(target)}"
             )
     return constant_node(array, name)
 

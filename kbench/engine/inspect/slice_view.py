@@ -6,7 +6,7 @@ whole number. Knows no UI.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ def window(
     col_axis: int | None = -1,
     limits: tuple[float, float] | None = None,
     exact: bool = False,
+    write: Callable[[Any], str] | None = None,
 ) -> Row:
     """Formatted cells of a two-dimensional slice of an array of any rank, at constant cost.
 
@@ -42,6 +43,7 @@ def window(
         row_axis, col_axis: the shown axes; None for a single row or column.
         limits: range that `heat` levels refer to; None for the range of the window itself.
         exact: texts from which the number can be read back, in place of short ones; no heat.
+        write: how an element is written, such as `NumberFormat(...).write`.
     Returns:
         `cells` (texts), `heat` (0 to 9 per cell, None where not finite), what is shown
         (`rows`, `cols` as start, stop, total; `row_axis`, `col_axis`, `index`), shape and dtype.
@@ -72,7 +74,7 @@ def window(
         "col_axis": col_axis,
         "rows": list(row_span),
         "cols": list(col_span),
-        "cells": _texts(part, exact),
+        "cells": _texts(part, exact, write),
         "heat": [] if exact else _heat(part, limits),
     }
 
@@ -119,9 +121,9 @@ def _span(asked: tuple[int, int], total: int) -> tuple[int, int, int]:
     return start, min(start + max(int(asked[1]), 0), total), total
 
 
-def _texts(part: Array, exact: bool) -> list[list[str]]:
+def _texts(part: Array, exact: bool, write: Callable[[Any], str] | None = None) -> list[list[str]]:
     if describe.is_masked(part):
-        texts = _texts(np.ma.getdata(part), exact)
+        texts = _texts(np.ma.getdata(part), exact, write)
         if part.dtype.names:  # some fields of an element may be masked, others not
             texts = [[describe.cell(entry) for entry in line] for line in part]
         for row, col in np.argwhere(_hidden(part)).tolist():
@@ -131,7 +133,7 @@ def _texts(part: Array, exact: bool) -> list[list[str]]:
         return [[_exact(number) for number in line] for line in part]
     plain = part.dtype.kind in "biu" or part.dtype.name in ("float16", "float32", "float64")
     lines = part.tolist() if plain else part  # Python's numbers are read faster than NumPy's
-    write = describe.number if plain else describe.cell
+    write = write or (describe.number if plain else describe.cell)
     return [[write(entry) for entry in line] for line in lines]
 
 

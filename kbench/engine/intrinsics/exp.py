@@ -29,12 +29,22 @@ F32, I32, I64 = np.float32, np.int32, np.int64
 ONE, TWO, HALF = F32(1), F32(2), F32(0.5)
 INF, NAN = F32(np.inf), F32(np.nan)
 LOG2E = F32(1.4426950408889634)
+LN2 = F32(0.6931471805599453)
 LN2_HIGH, LN2_LOW = F32(0.693359375), F32(-2.12194440e-4)
 MAGIC = F32(12582912.0)  # 1.5 * 2^23: adding it leaves the nearest integer in the low bits
 LN2_HIGH_64, LN2_LOW_64 = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 MAGIC_64 = 6755399441055744.0
 
 _exp_f32 = polynomial(
+    0.4999999952528148,
+    0.16666573694401465,
+    0.041666860986466776,
+    0.008363739843670252,
+    0.0013901529440690393,
+)
+_exp_whole_f32 = polynomial(
+    1.0,
+    1.0,
     0.4999999952528148,
     0.16666573694401465,
     0.041666860986466776,
@@ -275,12 +285,19 @@ def log1p_f64(x):
 
 @inline
 def tanh_f32(x):
+    """tanh near 0 by its series, farther out by 1 - 2 / (exp(2 |x|) + 1); both for |x|.
+
+    The quotient is at most 0.45 there, so exp(2 |x|) needs no second part of ln 2.
+    """
     size = fabs(x)
-    z = x * x
-    near = copysign(_tanh_f32(z) * z * x + x, x)
-    p, k = _parts(F32(20) if size > F32(10) else size + size)  # 1 from there on
-    far = copysign(ONE - TWO / (p * _power_of_two(k) + ONE), x)
-    return near if size < F32(0.625) else far
+    z = size * size
+    near = _tanh_f32(z) * z * size + size
+    y = F32(20) if size > F32(10) else size + size  # 1 from there on
+    t = y * LOG2E + MAGIC
+    power = _exp_whole_f32(fused(MAGIC - t, LN2, y))
+    scale = f32_of_bits(I32((bits_of_f32(t) << I32(23)) + I32(0x3F800000)))
+    far = ONE - TWO / (power * scale + ONE)
+    return copysign(near if size < F32(0.625) else far, x)
 
 
 @inline

@@ -261,7 +261,7 @@ class CompileThreads:
     def _fail(self, job: Job, reason: str) -> None:
         self._finish(job, "failed", reason)
         if job.name == DRIVER:
-            self._give_up(f"there is nothing to run kernels with: {reason}")
+            self._give_up(f"kernels cannot run: {reason}")
 
     def _give_up(self, reason: str) -> None:
         with self._changed:

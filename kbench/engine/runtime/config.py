@@ -421,7 +421,7 @@ def assign(name: str, value: object) -> None:
     elif name in _SETTERS:
         _SETTERS[name](value)
     else:
-        raise ArgumentError(f"unknown setting {name!r}; there are {', '.join(snapshot())}")
+        raise ArgumentError(f"unknown setting {name!r}; choose from {', '.join(snapshot())}")
 
 
 _SETTERS: dict[str, Callable[[Any], None]] = {

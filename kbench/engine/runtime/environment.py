@@ -73,7 +73,7 @@ def _warn(name: str, text: str, needed: str, taken: str) -> None:
     """Say once that a variable's value is none of those it can have."""
     given = repr(text if len(text) <= 60 else f"{text[:60]}...")
     warnings.warn(
-        f"{name} must be {needed}, got {given}; {taken} is taken", RuntimeWarning, stacklevel=4
+        f"{name} must be {needed}, got {given}; {taken} is used", RuntimeWarning, stacklevel=4
     )
 
 

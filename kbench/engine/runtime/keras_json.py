@@ -54,7 +54,7 @@ def _decoded(data: bytes) -> str:
     except UnicodeDecodeError as error:
         raise _Unreadable(f"line {_line(data[: error.start])}: it is not UTF-8") from None
     if text.startswith("\ufeff"):
-        raise _Unreadable("line 1: it begins with a byte order mark, which JSON does not have")
+        raise _Unreadable("line 1: it begins with a byte order mark, which JSON does not allow")
     return text
 
 
@@ -76,7 +76,7 @@ def _parsed(text: str) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     for name in fields:
         if names.count(name) > 1:
-            raise _Unreadable(f"line {_line_of(name, text, -1)}: {shown(name)} is there twice")
+            raise _Unreadable(f"line {_line_of(name, text, -1)}: {shown(name)} appears twice")
     return fields
 
 
@@ -141,7 +141,7 @@ def chosen_backend(path: Path | None = None) -> str | None:
 
 def _apply(name: str, value: object) -> None:
     if name == "epsilon" and isinstance(value, str):
-        raise ArgumentError(f"epsilon must be a number, got the text {shown(value)}")
+        raise ArgumentError(f"epsilon must be a number, got the string {shown(value)}")
     config.assign(name, value)
 
 

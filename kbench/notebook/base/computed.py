@@ -24,11 +24,21 @@ MAX_FOLLOW_SECONDS = 1.0
 
 
 class ComputedValue:
-    """A tensor and its value; `close` it when it is not needed any more."""
+    """A tensor and its value; `close` it when it is not needed any more.
 
-    def __init__(self, value: Tensor) -> None:
+    `namespace`: where what was fed is known; None for the names of the running shell. Of a sparse
+    tensor the value is dense, unless it is to be `kept_sparse`.
+    """
+
+    def __init__(
+        self,
+        value: Tensor,
+        namespace: dict[str, object] | None = None,
+        kept_sparse: bool = False,
+    ) -> None:
+        self._kept_sparse = kept_sparse
         self._value = value
-        self._hub = inspector_hub.acquire(None)
+        self._hub = inspector_hub.acquire(namespace)
         self._made: tuple[list[Tensor], Function] | None = None
         self._slow = False
 
@@ -76,7 +86,8 @@ class ComputedValue:
         if missing:
             raise ArgumentError(_needs(value, missing, self._hub))
         if value in fed:
-            return np.asarray(fed[value])
+            held = fed[value]
+            return held if self._kept_sparse and is_csr(held) else np.asarray(held)
         inputs = list(fed)
         if self._made is None or self._made[0] != inputs:
             self._made = inputs, Function(inputs, [value], name="look")
@@ -84,7 +95,9 @@ class ComputedValue:
             found = self._made[1](list(fed.values()))[0]
         except KbenchError as error:
             raise ArgumentError(error.reason) from None
-        return np.asarray(found.toarray() if is_csr(found) else found)
+        if is_csr(found):
+            return found if self._kept_sparse else np.asarray(found.toarray())
+        return np.asarray(found)
 
 
 def _needs(value: Tensor, missing: Sequence[Tensor], there: inspector_hub.InspectorHub) -> str:

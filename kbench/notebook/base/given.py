@@ -53,6 +53,13 @@ def is_watched(value: object) -> bool:
     return has_graph(value) or describe.held_array(value) is not None
 
 
+def holds_numbers(value: object) -> bool:
+    """Whether a value holds an array or a sparse matrix right now."""
+    if describe.held_array(value) is not None:
+        return True
+    return sparse_summary.held_matrix(value) is not None
+
+
 def argument_error(widget: str, argument: str, value: object, needed: str) -> ArgumentError:
     """The error for what a widget cannot show."""
     return ArgumentError(

@@ -6,12 +6,18 @@ then, or since `%load_ext kbench`, and evaluates only what a shown widget asks f
 
 from __future__ import annotations
 
+import time
+
 from kbench.engine.core import fork_safety
 from kbench.engine.runtime.signal import Signal
 from kbench.notebook.base import given, recording, redraw
+from kbench.notebook.drawing import loss_picture
+from kbench.notebook.html.markup import Html
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.inspector.namespace import View
+from kbench.workbench.kernel.live_sampling import RATE
+from kbench.workbench.progress import loss_curves
 from kbench.workbench.protocol.graphs import Graph, GraphReply
 from kbench.workbench.protocol.question import Question, ReplyData
 
@@ -28,10 +34,13 @@ class InspectorHub:
         if before is not None:
             self.inspector.recorder.adopt(before)
         self._recording = recording.Recording(self.inspector.recorder)
+        self._loss_text: tuple[int, float, Html] | None = None  # calls, when, as drawn
         self.users = 0
         if redraw.in_cell():
             self.inspector.cell_started()
         self._ends = [
+            loss_curves.losses.listen(),
+            redraw.on_cells("pre_run_cell", loss_curves.losses.cell_started),
             redraw.on_cells("pre_run_cell", self.inspector.cell_started),
             redraw.on_cells("post_run_cell", self.inspector.cell_ended),
         ]
@@ -66,6 +75,31 @@ class InspectorHub:
         name = given.unique_name(given.identifier_of(value), self.view.snapshot())
         self.view.widget_values[name] = value
         return name
+
+    @property
+    def busy(self) -> bool:
+        """Whether a cell runs."""
+        return self.inspector.busy
+
+    def losses(self) -> Html:
+        """The losses of the last cell that trained, as curves with their numbers.
+
+        While a cell runs, they are drawn anew at most `RATE` times a second.
+        """
+        curves = loss_curves.losses.shown()
+        calls, now = sum(found.curve.count for found in curves), time.monotonic()
+        drawn = self._loss_text
+        rested = drawn is None or now >= drawn[1] + 1 / RATE or not self.busy
+        if drawn is None or (rested and drawn[0] != calls):
+            drawn = self._loss_text = calls, now, loss_picture.losses(curves, self._called)
+        return drawn[2]
+
+    def losses_text(self) -> list[str]:
+        """The same in words."""
+        return loss_picture.lines(loss_curves.losses.shown(), self._called)
+
+    def _called(self, value: object) -> str | None:
+        return next((name for name, known in self.view.values().items() if known is value), None)
 
     def record(self) -> redraw.Undo:
         """Have every call recorded until the returned function is called."""

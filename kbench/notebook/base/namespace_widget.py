@@ -53,6 +53,33 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         self._body = widgets.HTML()
         self.redraws = Redraws(self._refresh_if_open, sources, also)
 
+    def _follow_cells(self, sample: Callable[[], None]) -> None:
+        """Have `sample` called while a cell trains and the widget is shown.
+
+        Signals that come in a running cell lead to one redraw, which says what is old, and no more:
+        a thread that draws beside a loop takes its time.
+        """
+        self._redrawn = False  # in the running cell
+
+        def wanted(_payload: object) -> bool:
+            busy = self._hub is not None and self._hub.busy
+            first, self._redrawn = not busy or not self._redrawn, busy
+            return first
+
+        def act() -> None:
+            self._sampled_cell = self.hub.inspector.sampling.cell
+            sample()
+
+        self.redraws.wanted = wanted
+        self.redraws.add(lambda: self.hub.inspector.sampling.add(act))
+
+    _sampled_cell = 0
+
+    @property
+    def _sampled(self) -> bool:
+        """Whether the widget has followed the running cell."""
+        return self._sampled_cell == self.hub.inspector.sampling.cell
+
     @property
     def hub(self) -> inspector_hub.InspectorHub:
         """What answers; none once the widget is closed."""

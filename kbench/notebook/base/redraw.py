@@ -119,6 +119,10 @@ class Redraws:
         self._ends: list[Undo] = []
         self.wanted: Callable[[Any], bool] = lambda payload: True
 
+    def add(self, begin: Callable[[], Undo]) -> None:
+        """Have one more thing begun with the next start."""
+        self._also = (*self._also, begin)
+
     @property
     def running(self) -> bool:
         """Whether events lead to redraws."""
@@ -195,28 +199,38 @@ def names(namespace: dict[str, object] | None = None) -> View:
 
 
 class NameRows(list[VariableRow]):
-    """Rows of names, and how many names there are in `total`, those included that have no row."""
+    """Rows of names; `total` names there are, of which these begin at the place `start`."""
 
     total = 0
+    start = 0
 
 
 def rows(
     view: View,
     pattern: str | None = None,
     order: Callable[[VariableRow], SupportsRichComparison] | None = None,
+    falling: bool = False,
+    page: tuple[int, int] = (0, MAX_ROWS),
+    holding: str | None = None,
 ) -> NameRows:
-    """The rows of a view's names with their statistics: the first `MAX_ROWS` in an order.
+    """The rows of a view's names with their statistics: a page of them in an order.
 
-    All names take part in the order; statistics, which cost more, are read of the first alone.
-    Arrays may have been written into since the last time.
+    All names take part in the order; statistics, which cost more, are read of the page alone.
+    Arrays may have been written into since the last time. `page` is where it begins and how many
+    rows it has; it is the one with the name `holding`, where there is that name.
     """
     view.code_runs += 1
     found = _pages(view, None, False, pattern)
     if order is not None:
-        found.sort(key=order)
-    chosen = [row.key for row in found[:MAX_ROWS]]
-    shown = NameRows(row for row in _pages(view, chosen, True) if row.kind != "gone")
+        found.sort(key=order, reverse=falling)
+    start, most = page
+    at = next((at for at, row in enumerate(found) if row.key == holding), None)
+    start = min(start if at is None else at, max(len(found) - 1, 0)) // most * most
+    chosen = [row.key for row in found[start : start + most]]
+    kept = {row.key: row for row in _pages(view, chosen, True) if row.kind != "gone"}
+    shown = NameRows(kept[key] for key in chosen if key in kept)
     shown.total = len(found) - len(chosen) + len(shown)
+    shown.start = start
     return shown
 
 

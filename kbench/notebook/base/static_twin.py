@@ -101,6 +101,18 @@ class WithStaticTwin:
         self._handle = display(self._static_bundle(), raw=True, display_id=True)
         self._throttle = Throttle(self._update, _UPDATE_SECONDS)
 
+    def _mime_(self) -> tuple[str, str]:
+        """What marimo shows, which has no ipywidgets: the picture, as it is now."""
+
+        def now() -> str:
+            refresh = getattr(self, "refresh", None)
+            if refresh is not None:
+                refresh()
+            return self._static_html()
+
+        with describe.reading_once():
+            return "text/html", _drawn(now)
+
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any] | None:
         use_requested_subshell(self)
         self._watch_views()
@@ -120,10 +132,14 @@ class WithStaticTwin:
 
 
 def _framed(draw: Callable[[], str]) -> str:
-    """The picture in an element by which the style finds it; it never spoils the widget."""
+    """The picture in an element by which the style finds it."""
+    return f'{_HIDE}<div class="kb-twin">{_drawn(draw)}</div>'
+
+
+def _drawn(draw: Callable[[], str]) -> str:
+    """The picture; it never spoils the widget."""
     try:
-        picture = draw()
+        return draw()
     except Exception as error:
         words = escape(f"not shown: {type(error).__name__}")
-        picture = page(element("p", words, class_="kb-head"), [])
-    return f'{_HIDE}<div class="kb-twin">{picture}</div>'
+        return page(element("p", words, class_="kb-head"), [])

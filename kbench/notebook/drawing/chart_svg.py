@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbench.notebook.drawing import palette
+from kbench.notebook.drawing.chart_scale import Floats, Scale, number_text
 from kbench.notebook.html.markup import Html, element, escape, join
 
 if TYPE_CHECKING:
-    from kbench.notebook.drawing.charts import Floats, Histograms, Images, Lines, Scale
+    from kbench.notebook.drawing.charts import Histograms, Images, Lines
 
 WIDTH, PLOT = 560, 190
 """Pixels of a chart across, and of the plot in it downwards."""
@@ -31,8 +34,10 @@ _COLOURS = (
     "#0b5cad", "#c2410c", "#177245", "#8a3ffc", "#6b4f00", "#b3006b", "#00707a", "#444444",
 )  # fmt: skip
 _DASHES = ("", "7 3", "2 3", "9 3 2 3", "12 4", "4 2", "1 2", "14 3 3 3")
-_POSITIVE, _NEGATIVE = (11, 92, 173), (194, 65, 12)
-"""Blue above zero, orange below it; white is zero."""
+_STEPS = 16
+"""Shades above zero, and below it: a path of the SVG for each."""
+_DIGITS = 4
+"""Of a number beside an axis."""
 _FONT = "system-ui, Helvetica, Arial, sans-serif"
 
 
@@ -102,7 +107,8 @@ def images(chart: Images) -> str:
         parts.append(_text(left, top + rows * PIXEL + 15, name, "start"))
         left += room
         wide, tall = max(wide, left), max(tall, rows * PIXEL + 26)
-    ends = f"white is 0, blue {_number(chart.limit)}, orange {_number(-chart.limit)}"
+    limit = number_text(chart.limit, _DIGITS)
+    ends = f"white is 0, red {limit}, blue -{limit}"
     parts.append(_text(12, top + tall + 7, ends, "start"))
     wide = max(wide, len(ends) * _CHARACTER + 24, len(chart.title) * _CHARACTER * 1.3 + 24)
     words = f"{chart.title}: {', '.join(chart.pictures)}"
@@ -126,12 +132,23 @@ def _shades(picture: Floats) -> list[Html]:
 
 
 def _shade(value: float) -> str:
-    """A colour for -1 to 1, in 16 steps; what is not finite is grey."""
+    """A colour for -1 to 1, as heat maps have it: blue below 0, white, red above."""
     if not np.isfinite(value):
-        return "#808080"
-    part = round(min(abs(value), 1.0) * 16) / 16
-    ink = _POSITIVE if value > 0 else _NEGATIVE
-    return "#" + "".join(f"{round(255 + (one - 255) * part):02x}" for one in ink)
+        return _hex(palette.BAD)
+    step = round(max(-1.0, min(value, 1.0)) * _STEPS)
+    return _GROUND if step == 0 else _colours()[step + _STEPS]
+
+
+@cache
+def _colours() -> list[str]:
+    """The colours of a heat map from -1 to 1."""
+    found = palette.map_colours("both")
+    places = np.linspace(0, len(found) - 1, 2 * _STEPS + 1).round().astype(int)
+    return [_hex(tuple(found[at] * 255)) for at in places]
+
+
+def _hex(colour: tuple[float, ...]) -> str:
+    return "#" + "".join(f"{round(one):02x}" for one in colour)
 
 
 def _svg(title: str, words: str, wide: float, high: float, parts: list[Html]) -> str:
@@ -159,7 +176,7 @@ def _across(scale: Scale, top: float, high: float) -> Html:
     for tick in scale.ticks:
         x = LEFT + scale.place(tick) * wide
         parts.append(_rule(x, top, x, top + high, _FAINT))
-        parts.append(_text(x, top + high + 15, _number(tick), "middle"))
+        parts.append(_text(x, top + high + 15, number_text(tick, _DIGITS), "middle"))
     parts.append(_text(LEFT + wide / 2, top + high + 34, scale.label, "middle"))
     return join(parts)
 
@@ -171,7 +188,7 @@ def _up(scale: Scale, top: float, high: float) -> Html:
     for tick in scale.ticks:
         y = top + (1 - scale.place(tick)) * high
         parts.append(_rule(LEFT, y, LEFT + wide, y, _FAINT))
-        parts.append(_text(LEFT - 6, y + 4, _number(tick), "end"))
+        parts.append(_text(LEFT - 6, y + 4, number_text(tick, _DIGITS), "end"))
     turned = {"transform": f"rotate(-90 14 {top + high / 2:.0f})"}
     parts.append(_text(14, top + high / 2, scale.label, "middle", **turned))
     return join(parts)
@@ -220,7 +237,3 @@ def _text(x: float, y: float, words: str, anchor: str, **attributes: str) -> Htm
         return Html("")
     place = {"x": f"{x:.1f}", "y": f"{y:.1f}", "text_anchor": anchor}
     return element("text", escape(words, 120), **place, **attributes)
-
-
-def _number(value: float) -> str:
-    return f"{value:.4g}".replace("e-0", "e-").replace("e+0", "e")

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from kbench.notebook.drawing.charts import Floats, Histograms, Images, Lines, Scale
+from kbench.notebook.drawing.chart_scale import Floats, Scale, number_text
 
-COLUMNS, ROWS = 40, 8
+if TYPE_CHECKING:
+    from kbench.notebook.drawing.charts import Histograms, Images, Lines
+
+COLUMNS, ROWS = 40, 10
 """Characters of a plot: with its numbers it fits the session of a terminal of 120 columns."""
 BAR_ROWS = 3
 """Characters in the height of a histogram."""
@@ -22,13 +24,17 @@ _LIGHT, _DARK = "░▒▓█", "-=%@"
 """Shades above zero and below it, from weak to strong."""
 _MAX_COLUMNS = 50
 """Characters of a line."""
+_MAX_LINES = 30
+"""Lines of pictures; those that need more are drawn at half their height and width."""
+_DIGITS = 3
+"""Of a number beside an axis."""
 
 
 def lines(chart: Lines) -> str:
     """One curve as bars, several as marks, with a legend below them."""
     several = len(chart.series) > 1 or bool(chart.points)
     body = _marks(chart) if several else _bars(_columns(chart, *_only(chart)), ROWS - 1)
-    high, low = _number(chart.up.high), _number(chart.up.low)
+    high, low = number_text(chart.up.high, _DIGITS), number_text(chart.up.low, _DIGITS)
     room = max(len(high), len(low))
     labels = [high, *[""] * (len(body) - 2), low]
     plot = [f"{label:>{room}} |{line}" for label, line in zip(labels, body, strict=True)]
@@ -62,18 +68,42 @@ def histograms(chart: Histograms) -> str:
 def images(chart: Images) -> str:
     """Shades beside or below each other, two characters for an entry.
 
-    A wide picture has one for an entry of every second row, or of every second column, too.
+    What would be wide or long has one character for two rows, or for more columns, too.
     """
+    body = _placed([_block(name, one, chart.limit, 2) for name, one in chart.pictures.items()])
+    if len(body) > _MAX_LINES:
+        body = _placed([_block(name, one, chart.limit, 1) for name, one in chart.pictures.items()])
+    limit = number_text(chart.limit, _DIGITS)
+    ends = f"{_LIGHT} up to {limit}, {_DARK} down to -{limit}, . is 0"
+    return "\n".join([chart.title, *body, ends])
+
+
+def _block(name: str, picture: Floats, limit: float, cells: int) -> list[str]:
+    """The name and the lines of one picture; `cells`: characters for an entry, if they fit."""
+    across = -(-picture.shape[1] // _MAX_COLUMNS)  # columns for a character
+    cells = cells if picture.shape[1] * cells <= _MAX_COLUMNS else 1
+    shown = _strongest(picture, across * 2 // cells, across)
+    return [name, *("".join(_shade(value / limit) * cells for value in row) for row in shown)]
+
+
+def _strongest(picture: Floats, down: int, across: int) -> Floats:
+    """Of each `down` rows and `across` columns the entry that is farthest from 0, or NaN."""
+    rows, columns = -(-picture.shape[0] // down), -(-picture.shape[1] // across)
+    whole = np.zeros((rows * down, columns * across))
+    whole[: picture.shape[0], : picture.shape[1]] = picture
+    parts = whole.reshape(rows, down, columns, across).swapaxes(1, 2).reshape(rows, columns, -1)
+    at = np.where(np.isnan(parts), np.inf, np.abs(parts)).argmax(axis=-1)
+    return np.take_along_axis(parts, at[..., None], axis=-1)[..., 0]
+
+
+def _placed(blocks: list[list[str]]) -> list[str]:
+    """Blocks of lines beside each other, as many as fit."""
     rows: list[list[str]] = []
     used = _MAX_COLUMNS
-    for name, picture in chart.pictures.items():
-        every = -(-picture.shape[1] // _MAX_COLUMNS)  # column that is shown
-        cells = 2 if picture.shape[1] * 2 <= _MAX_COLUMNS else 1
-        shown = picture[:: every * 2 // cells, ::every]
-        block = ["".join(_shade(value / chart.limit) * cells for value in row) for row in shown]
-        wide = max(len(name), len(block[0])) + 2
-        block = [f"{line:<{wide}}" for line in [name, *block]]
-        if used + wide > _MAX_COLUMNS:
+    for lines in blocks:
+        wide = max(map(len, lines)) + 2
+        block = [f"{line:<{wide}}" for line in lines]
+        if used + wide > _MAX_COLUMNS + 2:  # the last of a line needs no space behind it
             rows.append(block)
             used = wide
         else:
@@ -82,10 +112,7 @@ def images(chart: Images) -> str:
             right = block + [" " * wide] * (tall - len(block))
             rows[-1] = [before + after for before, after in zip(left, right, strict=True)]
             used += wide
-    limit = _number(chart.limit)
-    ends = f"{_LIGHT} up to {limit}, {_DARK} down to -{limit}, . is 0"
-    body = [line.rstrip() for row in rows for line in row]
-    return "\n".join([chart.title, *body, ends])
+    return [line.rstrip() for row in rows for line in row]
 
 
 def _columns(chart: Lines, x: Floats, y: Floats) -> Floats:
@@ -114,12 +141,16 @@ def _bars(heights: Floats, rows: int) -> list[str]:
 
 
 def _marks(chart: Lines) -> list[str]:
-    """A grid of characters, a mark for each series; the first series is on top."""
-    grid = [[" "] * COLUMNS for _ in range(ROWS)]
-    for number, (x, y) in reversed(list(enumerate(chart.series.values()))):
+    """A grid of characters, a mark for each series; where several meet, their marks take turns."""
+    there: dict[tuple[int, int], str] = {}
+    for mark, (x, y) in zip(_MARKS, chart.series.values(), strict=False):
         for column, height in enumerate(_columns(chart, x, y)):
             if np.isfinite(height):
-                grid[_row(height)][column] = _MARKS[number]
+                place = _row(height), column
+                there[place] = there.get(place, "") + mark
+    grid = [[" "] * COLUMNS for _ in range(ROWS)]
+    for (row, column), marks in there.items():
+        grid[row][column] = marks[column % len(marks)]
     for letter, (across, up) in zip(_letters(chart), chart.points.values(), strict=True):
         at, tall = chart.across.place(across), chart.up.place(up)
         if np.isfinite([at, tall]).all():
@@ -137,7 +168,7 @@ def _letters(chart: Lines) -> list[str]:
 
 
 def _axis(scale: Scale, room: int, columns: int) -> str:
-    low, high = _number(scale.low), _number(scale.high)
+    low, high = number_text(scale.low, _DIGITS), number_text(scale.high, _DIGITS)
     middle = f"{scale.label}{' (log)' if scale.log else ''}"
     gap = max(columns - len(low) - len(high), len(middle) + 2)
     return f"{' ' * room} +{'-' * columns}\n{' ' * room}  {low}{middle:^{gap}}{high}"
@@ -159,7 +190,3 @@ def _shade(value: float) -> str:
     if abs(value) < 1 / 32:
         return "."
     return (_LIGHT if value > 0 else _DARK)[min(int(abs(value) * 4), 3)]
-
-
-def _number(value: float) -> str:
-    return f"{value:.3g}".replace("e-0", "e-").replace("e+0", "e")

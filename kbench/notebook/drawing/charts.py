@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import describe
 from kbench.notebook.base import given
+from kbench.notebook.drawing import chart_svg, chart_text
+from kbench.notebook.drawing.chart_scale import Floats, Scale
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor
@@ -25,47 +27,11 @@ if TYPE_CHECKING:
 MAX_SERIES = 8
 """Series of one chart: more dashes and marks are not told apart."""
 MAX_POINTS = 2000
-"""Points of a line: a line of more is thinned, since a screen has no more columns."""
+"""Points of a line: a screen has no more columns. Of a longer line the peaks are kept."""
 MAX_PIXELS = 64
 """Rows and columns of a picture: each of them is a rectangle in the SVG."""
 MAX_BINS = 44
 """Bins of a histogram: the characters of its text."""
-Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Scale:
-    """One axis: its ends, its name, and whether equal steps are equal factors."""
-
-    low: float
-    high: float
-    label: str = ""
-    log: bool = False
-
-    def places(self, values: Floats) -> Floats:
-        """Where values are, from 0 at the low end to 1; NaN for what has no place."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            low, high = self._bent(np.array([self.low, self.high]))
-            found = (self._bent(values) - low) / (high - low)
-        return np.where(np.isfinite(found), found, np.nan)
-
-    def place(self, value: float) -> float:
-        """Where one value is."""
-        return float(self.places(np.array(value)))
-
-    def _bent(self, values: Floats) -> Floats:
-        return np.log10(values) if self.log else values
-
-    @property
-    def ticks(self) -> list[float]:
-        """Round numbers between the ends, a handful."""
-        from matplotlib.ticker import MaxNLocator
-
-        ends = np.log10([self.low, self.high]) if self.log else [self.low, self.high]
-        locator = MaxNLocator(nbins=5, steps=[1, 2, 5, 10], integer=self.log)
-        found = locator.tick_values(*ends)
-        inside = [float(at) for at in found if ends[0] - 1e-9 <= at <= ends[1] + 1e-9]
-        return [10.0**at for at in inside] if self.log else inside
 
 
 class Chart:
@@ -103,15 +69,11 @@ class Lines(Chart):
     @property
     def svg(self) -> str:
         """The picture as one SVG element."""
-        from kbench.notebook.drawing import chart_svg
-
         return chart_svg.lines(self)
 
     @property
     def text(self) -> str:
         """The picture in lines of characters."""
-        from kbench.notebook.drawing import chart_text
-
         return chart_text.lines(self)
 
 
@@ -127,15 +89,11 @@ class Histograms(Chart):
     @property
     def svg(self) -> str:
         """The picture as one SVG element."""
-        from kbench.notebook.drawing import chart_svg
-
         return chart_svg.histograms(self)
 
     @property
     def text(self) -> str:
         """The picture in lines of characters."""
-        from kbench.notebook.drawing import chart_text
-
         return chart_text.histograms(self)
 
 
@@ -150,15 +108,11 @@ class Images(Chart):
     @property
     def svg(self) -> str:
         """The picture as one SVG element."""
-        from kbench.notebook.drawing import chart_svg
-
         return chart_svg.images(self)
 
     @property
     def text(self) -> str:
         """The picture in lines of characters."""
-        from kbench.notebook.drawing import chart_text
-
         return chart_text.images(self)
 
 
@@ -176,18 +130,19 @@ def lines(
 
     Arguments:
         series: names of curves, each with its values: an array, list or tensor of one axis; a
-            symbol is computed on what was fed last.
+            symbol is computed on the values fed last.
         x: where the values are, of the same length as each series; None for 0, 1, 2 ...
         title: above the picture.
         x_label: below the horizontal axis.
         y_label: beside the vertical axis.
-        x_log: equal factors in place of equal steps; what is not above zero is left out.
+        x_log: a logarithmic axis; values that are not above zero are left out.
         y_log: likewise for the vertical axis.
         points: single points to mark, each a pair (x, y), with their names.
     Returns:
         The chart. NaN and infinities are gaps.
     Raises:
-        ArgumentError: no series or more than 8, no numbers, lengths that differ.
+        ArgumentError: no series or more than 8, no numbers, lengths that differ, a point that is
+        no pair.
 
     >>> from kbench import charts
     >>> charts.lines({"loss": [4.0, 2.0, 1.0]}).across.high
@@ -203,12 +158,11 @@ def lines(
             raise ArgumentError(
                 f"series {name!r} has {size} values, x has {len(places)}", function="lines"
             )
-    marked = {str(name): (float(at[0]), float(at[1])) for name, at in (points or {}).items()}
-    thin = -(-length // MAX_POINTS)
-    curves = {name: (places[: len(y) : thin], y[::thin]) for name, y in values.items()}
+    marked = {str(name): _point(at, name) for name, at in (points or {}).items()}
+    curves = {name: _thinned(places[: len(y)], y) for name, y in values.items()}
     across = _scale([places, *(np.array([at]) for at, _ in marked.values())], x_label, x_log)
     up = _scale([*values.values(), *(np.array([at]) for _, at in marked.values())], y_label, y_log)
-    return Lines(title, curves, marked, across, up)
+    return Lines(str(title), curves, marked, across, up)
 
 
 def histograms(
@@ -238,7 +192,7 @@ def histograms(
     finite = {name: value[np.isfinite(value)] for name, value in values.items()}
     counts = {name: np.histogram(value, edges)[0] for name, value in finite.items()}
     left_out = {name: value.size - finite[name].size for name, value in values.items()}
-    return Histograms(title, counts, left_out, across)
+    return Histograms(str(title), counts, left_out, across)
 
 
 def images(pictures: Mapping[str, object], title: str = "") -> Images:
@@ -264,7 +218,7 @@ def images(pictures: Mapping[str, object], title: str = "") -> Images:
     every = np.concatenate([value.ravel() for value in values.values()])
     finite = np.abs(every[np.isfinite(every)])
     limit = float(finite.max()) if finite.size and finite.max() > 0 else 1.0
-    return Images(title, values, limit)
+    return Images(str(title), values, limit)
 
 
 def _few(series: Mapping[str, object], function: str) -> None:
@@ -294,6 +248,32 @@ def _numbers(value: object, name: object, ndim: int | None, function: str) -> Fl
             f"{name!r} is {shape}; {axes} axes with values are needed", function=function
         )
     return array.astype(np.float64)
+
+
+def _point(at: object, name: object) -> tuple[float, float]:
+    """A point to mark, as two numbers."""
+    pair = _numbers(at, f"point {name}", 1, "lines")
+    if pair.size != 2:
+        raise ArgumentError(
+            f"point {name!r} needs x and y, got {pair.size} numbers", function="lines"
+        )
+    return float(pair[0]), float(pair[1])
+
+
+def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """At most MAX_POINTS points: of each stretch its least and its greatest, so no peak is lost."""
+    if len(y) <= MAX_POINTS:
+        return x, y
+    size = -(-2 * len(y) // MAX_POINTS)
+    kept: list[int] = []
+    for start in range(0, len(y), size):
+        part = y[start : start + size]
+        good = np.flatnonzero(np.isfinite(part))
+        ends = (
+            {int(good[part[good].argmin()]), int(good[part[good].argmax()])} if good.size else {0}
+        )
+        kept += [start + at for at in sorted(ends)]
+    return x[kept], y[kept]
 
 
 def _scale(values: list[Floats], label: str, log: bool) -> Scale:

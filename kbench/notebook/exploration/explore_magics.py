@@ -19,8 +19,8 @@ from kbench.engine.inspect import describe
 if TYPE_CHECKING:
     pass
 
-_EXPLORE = "%explore wants a function, such as conv2d, or a call, such as conv2d(x, strides=[1, 2])"
-_PLOT = "%plot wants a value, such as w, or one of {} and a value"
+_EXPLORE = "%explore needs a function, such as conv2d, or a call, such as conv2d(x, strides=[1, 2])"
+_PLOT = "%plot needs a value, such as w, or one of {} and a value"
 
 
 @magics_class

@@ -17,6 +17,7 @@ from kbench.notebook.base.slicing import Slice, first, parse
 from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.exploration import explore_view
 from kbench.notebook.exploration.explore_functions import functions
+from kbench.notebook.exploration.explore_pictures import OF_IMAGES
 from kbench.notebook.exploration.explore_run import Outcome, Runner
 from kbench.notebook.exploration.explore_subject import subject
 from kbench.notebook.exploration.explore_widgets import WIDE, value_of, widget_of
@@ -26,7 +27,8 @@ from kbench.notebook.html.markup import join
 if TYPE_CHECKING:
     from kbench.notebook.base.widget_types import TraitChange
 
-MODES = ("numbers", "heat map")
+MODES = ("numbers", "heat map", "images")
+IMAGES = MODES[2]
 
 
 class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
@@ -107,7 +109,10 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         """Explore another function of the API."""
         chosen = subject(name, (), {})
         with self._lock:
+            images = self.subject.name in OF_IMAGES
             self.subject, self.now, self.good, self._slice = chosen, None, None, None
+            if (chosen.name in OF_IMAGES) != images:
+                self.mode.value = MODES[0] if images else IMAGES
             self._arrange()
         self.refresh()
 
@@ -147,6 +152,7 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     def _make_parts(self) -> None:
         self.mode = widgets.ToggleButtons(
             options=MODES,
+            value=IMAGES if self.subject.name in OF_IMAGES else MODES[0],
             tooltips=[f"Show the result as {mode}" for mode in MODES],
             style={"button_width": "8em"},
         )
@@ -207,9 +213,16 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         if good is None:
             self._body.value = ""
         else:
-            name = self.output.value
-            self._body.value = explore_view.result(good, self._slice, good is not now, png, name)
+            self._body.value = self._maps(good) or explore_view.result(
+                good, self._slice, good is not now, png, self.output.value
+            )
         self._update_twin()
+
+    def _maps(self, good: Outcome) -> str:
+        """The pictures of the mode for images; '' in another one, or for what is no image."""
+        if self.mode.value != IMAGES or good is not self.now:
+            return ""
+        return explore_view.maps(self.subject, good, self._data_format(), self.output.value)
 
     def _chosen(self) -> Any:
         """The array on view; the list of those that there are is brought up to date."""
@@ -244,12 +257,22 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         if 0 in shape:
             self._slice = None
         elif chosen is None or len(chosen.index) != len(shape):
-            self._slice = _picture(shape)
+            self._slice = self._first_slice(shape)
         elif any(at >= size for at, size in zip(chosen.index, shape, strict=True)):
-            self._slice = _picture(shape)
+            self._slice = self._first_slice(shape)
         with self._own_changes():
             self.index.value = "" if self._slice is None else str(self._slice)
             self.index.disabled = len(shape) < 1
+
+    def _first_slice(self, shape: tuple[int, ...]) -> Slice:
+        """Of an image the first channel; else the last two axes with more than one entry."""
+        if self.subject.name in OF_IMAGES and len(shape) == 4:
+            rows = 2 if self._data_format() == "channels_first" else 1
+            return Slice((0,) * 4, rows, rows + 1)
+        return explore_view.widest(shape) or first(shape)
+
+    def _data_format(self) -> str:
+        return str(self.values().get("data_format") or config.image_data_format())
 
     def _typed(self, text: str) -> None:
         if self._own_changes:
@@ -316,11 +339,3 @@ def explore(fn: Any = None, *values: Any, **ranges: Any) -> Exploration:
 
 def _row(*parts: Any) -> Any:
     return widgets.HBox(parts, layout={"flex_flow": "row wrap"})
-
-
-def _picture(shape: tuple[int, ...]) -> Slice:
-    """The last two axes along which there is more than one entry, if there are two."""
-    long = [axis for axis, size in enumerate(shape) if size > 1]
-    if len(long) < 2:
-        return first(shape)
-    return Slice((0,) * len(shape), long[-2], long[-1])

@@ -59,7 +59,11 @@ def _shares(shape: tuple[int, ...], number: int = 0) -> str:
 
 
 _PICTURE = "K.constant(np.hypot(*np.mgrid[-8:8, -8:8]).reshape(1, 16, 16, 1) % 5)"  # rings
-_EDGES = "K.constant(np.array([[-1, 0, 1]] * 3).reshape(3, 3, 1, 1))"
+_EDGE = "[[-1, 0, 1]] * 3"
+_FILTERS = (  # edges across, edges downwards, their difference from what is around, the mean
+    f"K.constant(np.stack([{_EDGE}, np.transpose({_EDGE}), 9 * np.eye(9)[4].reshape(3, 3) - 1, "
+    "np.ones((3, 3)) / 9], -1).reshape(3, 3, 1, 4))"
+)
 _WHOLE = "K.constant([2, 0, 1, 2], dtype='int32')"
 _RAMPS: dict[str, tuple[float, float]] = {"log": (0.1, 5.0), "sqrt": (0.0, 9.0), "exp": (-4.0, 4.0)}
 _LENGTHS = "K.constant([[5], [4]], dtype='int32')"
@@ -110,10 +114,10 @@ _OWN: dict[str, tuple[str, dict[str, str]]] = {
             "binary_focal_crossentropy",
         )
     },
-    "conv2d": ("K.conv2d(x, kernel)", {"x": _PICTURE, "kernel": _EDGES}),
+    "conv2d": ("K.conv2d(x, kernel)", {"x": _PICTURE, "kernel": _FILTERS}),
     "depthwise_conv2d": (
         "K.depthwise_conv2d(x, depthwise_kernel)",
-        {"x": _PICTURE, "depthwise_kernel": _EDGES},
+        {"x": _PICTURE, "depthwise_kernel": _FILTERS},
     ),
     "pool2d": ("K.pool2d(x, (2, 2))", {"x": _PICTURE}),
     "resize_images": ("K.resize_images(x, 2, 2, 'channels_last')", {"x": _PICTURE}),

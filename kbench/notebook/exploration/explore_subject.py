@@ -149,7 +149,8 @@ def subject(wanted: object, values: Sequence[object], ranges: Mapping[str, objec
         made.parameters = dict(inspect.signature(function).parameters)
     except (TypeError, ValueError):
         raise ArgumentError(
-            f"{describe.printable(made.name)} does not tell its arguments", function="explore"
+            f"{describe.printable(made.name)} does not say which arguments it takes",
+            function="explore",
         ) from None
     sample = explore_samples.known(name) if name else explore_samples.Sample()
     _check(made, values, ranges)
@@ -279,6 +280,8 @@ def _fill(
         if name in made.operands:
             continue
         default = sample.arguments.get(name, parameter.default)
+        if parameter.default not in (_EMPTY, None) and not isinstance(default, Code):
+            default = parameter.default  # what the user would get, not what a sample shows
         if made.public and others and shape is not None and default is not _EMPTY:
             default = explore_samples.fitting_value(made.name, name, default, shape)
         is_input = isinstance(default, Code) and not default.startswith("lambda")

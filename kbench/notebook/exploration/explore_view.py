@@ -8,6 +8,7 @@ import numpy as np
 
 from kbench.engine.inspect import describe
 from kbench.notebook.base.slicing import Slice
+from kbench.notebook.exploration import explore_pictures
 from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed, Number, python_text
 from kbench.notebook.exploration.explore_run import STORED, Outcome, Result
 from kbench.notebook.exploration.explore_subject import Subject
@@ -50,13 +51,30 @@ def head(subject: Subject, line: str) -> Html:
     return join(parts)
 
 
-def inputs(subject: Subject) -> Html:
-    """A table of the inputs: what they are, their dtypes, shapes and ranges."""
-    rows = [(name, *_facts(value)) for name, value in subject.named().items()]
+def inputs(subject: Subject, pictured: bool = True) -> Html:
+    """A table of the inputs: what they are, their dtypes, shapes, ranges, and a small picture."""
+    named = list(subject.named().items())[:12]
+    rows: list[tuple[object, ...]] = [(name, *_facts(value)) for name, value in named]
     if not rows:
         return Html("")
-    content = table("inputs", ("name", "kind", "dtype[shape]", "range"), rows[:12])
-    return element("div", content, class_="kb-text")
+    heads: tuple[str, ...] = ("name", "kind", "dtype[shape]", "range")
+    if pictured:
+        thumbs = [_thumb(name, value) for name, value in named]
+        if any(thumbs):
+            heads = (*heads, "picture")
+            rows = [(*row, thumb) for row, thumb in zip(rows, thumbs, strict=True)]
+    return element("div", table("inputs", heads, rows), class_="kb-text")
+
+
+def _thumb(name: str, value: object) -> Html:
+    held = describe.held_array(value)
+    return Html("") if held is None else explore_pictures.thumb(held, widest(held.shape), name)
+
+
+def widest(shape: tuple[int, ...]) -> Slice | None:
+    """The slice of the last two axes along which there is more than one entry; None without."""
+    long = [axis for axis, size in enumerate(shape) if size > 1]
+    return Slice((0,) * len(shape), long[-2], long[-1]) if len(long) > 1 else None
 
 
 def _facts(value: object) -> tuple[object, object, object]:
@@ -142,6 +160,18 @@ def result(
     return f'<div style="{_OLD};{_GREY}">{text}</div>' if old else text
 
 
+def maps(subject: Subject, outcome: Outcome, data_format: str, name: str | None) -> str:
+    """What went in and what came out as pictures beside each other; '' where that is no image."""
+    named = list(subject.named().items())
+    held = arrays(outcome)
+    name = name if name in held else next(iter(held), "")
+    given = describe.held_array(named[0][1]) if named else None
+    if given is None or name not in held:
+        return ""
+    found = explore_pictures.feature_maps(named[0][0], given, name, held[name], data_format)
+    return views.styled(found) if found else ""
+
+
 def failure(outcome: Outcome) -> str:
     """Why a call gave nothing: the reason, and the operands where they stand in the line."""
     if not outcome.words:
@@ -163,7 +193,7 @@ def portrait(
     """The picture that stays in a saved notebook, at most as large as any output."""
     line = now.line if now is not None else subject.line({})
     parts = [element("p", element("b", f"exploring {subject.name}"), class_="kb-head")]
-    parts += [head(subject, line), inputs(subject)]
+    parts += [head(subject, line), inputs(subject, pictured=False)]
     text = views.styled(join(parts))
     more = ""
     if now is not None and now.words:

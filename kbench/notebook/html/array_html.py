@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from kbench.engine.inspect import describe, slice_view
+from kbench.engine.inspect.number_format import AUTO, NumberFormat
 from kbench.engine.inspect.statistics import MAX_EXACT_ELEMENTS
 from kbench.notebook.drawing import centred
 from kbench.notebook.drawing.centred import Scale
@@ -39,14 +40,16 @@ class SliceLike(Protocol):
     def col_axis(self) -> int | None: ...
 
 
-def parts(array: np.ndarray, name: str, shown: SliceLike | None = None) -> list[Html]:
-    """Statistics, what is wrong in words, and the values of one slice."""
+def parts(
+    array: np.ndarray, name: str, shown: SliceLike | None = None, form: NumberFormat = AUTO
+) -> list[Html]:
+    """Statistics, what is wrong in words, and the values of one slice, written as `form` says."""
     row = describe.array(array)
     known = _other_facts(array) if row.get("refused") else _statistics(row)
     known += [("masked", f"{row['masked']} of {row['size']}")] if row.get("masked") else []
     parts = [facts(known), views.alerts(row)]
     if array.size:
-        parts.append(_values(array, name, row, shown))
+        parts.append(_values(array, name, row, shown, form))
     else:
         parts.append(element("p", "no elements"))
     return parts
@@ -89,16 +92,20 @@ def _magnitude(row: Row) -> list[tuple[str, object]]:
     return [fact for fact in _statistics(row) if fact[0] in ("range", "zeros")]
 
 
-def _values(array: np.ndarray, name: str, row: Row, shown: SliceLike | None) -> Html:
+def _values(
+    array: np.ndarray, name: str, row: Row, shown: SliceLike | None, form: NumberFormat
+) -> Html:
     """The corners of one two-dimensional slice, five rows and columns from each edge."""
     scale = centred.scale(row["min"], row["max"]) if row.get("finite") else None
     limits = None if scale is None else _limits(scale)
 
+    write = None if form == AUTO else form.write
+
     def cut(rows: tuple[int, int], cols: tuple[int, int]) -> JsonObject:
         if shown is None:
-            return slice_view.window(array, None, rows, cols, limits=limits)
+            return slice_view.window(array, None, rows, cols, limits=limits, write=write)
         axes = (shown.row_axis, shown.col_axis)
-        return slice_view.window(array, shown.index, rows, cols, *axes, limits=limits)
+        return slice_view.window(array, shown.index, rows, cols, *axes, limits, write=write)
 
     corner = cut((0, 1), (0, 1))
     rows, cols = _edges(corner["rows"][2]), _edges(corner["cols"][2])

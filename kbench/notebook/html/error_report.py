@@ -1,4 +1,7 @@
-"""How a notebook shows a KbenchError: the user's own frames, then the operands where they stand."""
+"""How a notebook shows a KbenchError: the user's own frames, then the operands where they stand.
+
+Below an error about a name it says which one was probably meant.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbench.engine.core import errors
-from kbench.workbench.errors import explanation
+from kbench.workbench.errors import did_you_mean, explanation
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -15,9 +18,9 @@ if TYPE_CHECKING:
 
 
 def install(shell: Shell) -> Callable[[], None]:
-    """Report KbenchErrors in this shell; the returned function restores what was there before."""
+    """Report such errors in this shell; the returned function restores what was there before."""
     before = shell.custom_exceptions, shell.CustomTB
-    shell.set_custom_exc((errors.KbenchError,), _report)
+    shell.set_custom_exc((errors.KbenchError, *did_you_mean.reported()), _report)
 
     def restore() -> None:
         shell.custom_exceptions, shell.CustomTB = before
@@ -33,6 +36,8 @@ def _report(
     tb_offset: int | None = None,
 ) -> list[str]:
     """IPython's handler: show and return the lines of the report."""
+    if not isinstance(error, errors.KbenchError):
+        return did_you_mean.report(shell, kind, error, traceback, tb_offset)
     offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
     own = explanation.user_frames(traceback) or traceback
     lines = shell.InteractiveTB.structured_traceback(kind, error, own, offset)

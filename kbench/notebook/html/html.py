@@ -8,15 +8,26 @@ Nothing here raises: what cannot be shown says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from kbench.api.differences import seconds
+from kbench.engine.core.scipy_input import Matrix
 from kbench.engine.inspect import describe, sparse_summary
+from kbench.engine.inspect.number_format import AUTO, NumberFormat
 from kbench.engine.runtime.profile import RunRecord
 from kbench.notebook.drawing import graph_rows
-from kbench.notebook.html import array_html, collection, comparing, error_view, model_view
+from kbench.notebook.html import (
+    array_html,
+    collection,
+    comparing,
+    error_view,
+    model_view,
+    run_steps,
+)
+from kbench.notebook.html.columns import span
 from kbench.notebook.html.markup import (
     Html,
     details,
@@ -27,12 +38,12 @@ from kbench.notebook.html.markup import (
     page,
     table,
 )
-from kbench.workbench.analysis import keras_models, known_value, plan_text
+from kbench.workbench.analysis import keras_models, known_value
 from kbench.workbench.core_types import Row
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
-from kbench.workbench.protocol.runs import Limits, PlanStep
+from kbench.workbench.protocol.runs import PlanStep
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
@@ -52,12 +63,9 @@ def bundle(value: object, *_unused: object, **_ignored: object) -> dict[str, str
 def text(value: object, found: KnownValue = NO_VALUE) -> str:
     """The summary of a value; an error or a recorded run has one of its own."""
     try:
-        if error_view.is_error(value):
-            return explanation.printable_lines(f"{type(value).__name__}: {value}")
-        if type(value) is RunRecord:
-            return f"run of {describe.printable(value.function)}  {_duration(value)}"
-        if collection.is_collection(value):
-            return collection.text(value)
+        kind = _kind_of(value)
+        if kind is not None and kind.text is not None:
+            return kind.text(value)
     except Exception:  # what it holds may do anything
         return summary.type_name(value)
     return summary.text(value, found=found)
@@ -72,26 +80,12 @@ def show(value: object, found: KnownValue = NO_VALUE) -> str:
 
 
 def _show(value: object, found: KnownValue) -> str:
-    if describe.is_tensor(value):
-        return _tensor(value, found)
-    if describe.is_function(value):
-        return _function(value)
-    if comparing.is_comparison(value):
-        return comparing.comparison(value)
-    if keras_models.is_layer(value):
-        row = keras_models.facts(value)
-        head = _head(row["type"], row["label"], model_view.spec(row) or "")
-        return page(head, model_view.parts(value))
-    if error_view.is_error(value):
-        head = element("p", error_view.head(value), class_="kb-head")
-        return page(head, error_view.parts(value))
-    if type(value) is RunRecord:
-        return page(
-            _head("run", value.function, _duration(value)), [_run_table(describe.run(value))]
-        )
-    if collection.is_collection(value):
-        return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
-    return _numbers(value)
+    kind = _kind_of(value)
+    return _numbers(value) if kind is None else kind.markup(value, found)
+
+
+def _kind_of(value: object) -> Kind | None:
+    return next((kind for kind in KINDS if kind.accepts(value)), None)
 
 
 def _numbers(value: object) -> str:
@@ -192,14 +186,47 @@ def _state(row: Row) -> str:
 # ------------------------------------------------------------------ arrays
 
 
-def array_view(array: np.ndarray, name: str = "", shown: array_html.SliceLike | None = None) -> str:
-    """HTML of an array: statistics and the edges of one slice."""
+def array_view(
+    array: np.ndarray,
+    name: str = "",
+    shown: array_html.SliceLike | None = None,
+    form: NumberFormat = AUTO,
+) -> str:
+    """HTML of an array: statistics and the edges of one slice, whose numbers `form` writes."""
 
     def build() -> str:
         shape, dtype = tuple(array.shape), str(array.dtype)
         known = [("size", describe.size(int(array.nbytes)))]
-        parts = [facts(known), *array_html.parts(array, name or "array", shown)]
+        parts = [facts(known), *array_html.parts(array, name or "array", shown, form)]
         return page(_head("array", name, describe.spec_text(shape, dtype)), parts)
+
+    return _guarded(build)
+
+
+def sparse_view(matrix: Matrix, name: str, start: int = 0, form: NumberFormat = AUTO) -> str:
+    """HTML of a sparse matrix of compressed rows: what is known, a page of places and values.
+
+    Only entries are read; nothing is made dense.
+    """
+
+    def build() -> str:
+        stop = min(start + MAX_ENTRIES, int(matrix.nnz))
+        at = np.arange(start, stop)
+        rows = np.searchsorted(matrix.indptr, at, side="right") - 1
+        lines = [
+            (str(number), str(row), str(column), form.write(value))
+            for number, row, column, value in zip(
+                at.tolist(),
+                rows.tolist(),
+                matrix.indices[at].tolist(),
+                matrix.data[at],
+                strict=True,
+            )
+        ]
+        caption = span(start, len(lines), int(matrix.nnz), "stored value")
+        entries = table(caption, ("entry", "row", "column", "value"), lines)
+        head = _head("sparse matrix", name, sparse_summary.facts(matrix)["spec"])
+        return page(head, [facts(_matrix(matrix)), entries])
 
     return _guarded(build)
 
@@ -235,35 +262,87 @@ def _duration(record: RunRecord) -> str:
 
 
 def _run_table(run: Row) -> Html:
-    """As `run_table`, of a run as the engine describes it."""
-    return run_table([PlanStep.built(row) for row in run["rows"]], run["seconds"])
+    """As `run_steps.table`, of a run as the engine describes it."""
+    steps = [PlanStep.built(row) for row in run["rows"]]
+    return run_steps.table(steps, run["seconds"], page=(0, _MAX_FOLDED_STEPS))
 
 
-def run_table(
-    steps: Sequence[PlanStep], whole: float, limits: Limits | None = None, of_peak: bool = False
-) -> Html:
-    """The steps of a run of `whole` seconds: what, in which form, how long, how fast.
+MAX_ENTRIES = 40
+"""Of a sparse matrix on one page."""
+_MAX_FOLDED_STEPS = 24
+"""Of the last run of a function, beside what else is told of it."""
 
-    `of_peak`: with a column of each step's part of `limits`, the best rates of this machine.
+
+# ------------------------------------------------------------------ what is shown how
+
+
+def _layer(value: object) -> str:
+    row = keras_models.facts(value)
+    head = _head(row["type"], row["label"], model_view.spec(row) or "")
+    return page(head, model_view.parts(value))
+
+
+def _error(value: object) -> str:
+    return page(element("p", error_view.head(value), class_="kb-head"), error_view.parts(value))
+
+
+def _error_text(value: object) -> str:
+    return explanation.printable_lines(f"{type(value).__name__}: {value}")
+
+
+def _run(value: RunRecord) -> str:
+    head = _head("run", value.function, _duration(value))
+    return page(head, [_run_table(describe.run(value))])
+
+
+def _run_text(value: RunRecord) -> str:
+    return f"run of {describe.printable(value.function)}  {_duration(value)}"
+
+
+def _collection(value: collection.Values) -> str:
+    return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of value: how it is told apart, its HTML, and its text if it has one of its own.
+
+    `classes` are module and name of the classes that IPython has shown so by `%load_ext kbench`;
+    those that bring their HTML with them need none.
     """
-    lines = [
-        (
-            row.step,
-            row.op,
-            row.form,
-            seconds(row.seconds),
-            *([plan_text.of_limit(row, limits)] if of_peak else []),
-            describe.size(row.bytes),
-            "-" if row.gb_per_s is None else f"{row.gb_per_s:.3g}",
-            "-" if not row.flops else f"{row.gflop_per_s:.3g}",
-            row.place or "",
-        )
-        for row in steps[:40]
-    ]
-    count = len(steps)
-    cut = f", the first {len(lines)} shown" if count > len(lines) else ""
-    words = f"{count} step{'' if count == 1 else 's'}"
-    caption = f"{words}{cut}, {seconds(whole)} in all"
-    part = ("% of peak",) if of_peak else ()
-    heads = ("step", "op", "form", "time", *part, "moved", "GB/s", "GFLOP/s", "made at")
-    return element("div", table(caption, heads, lines), class_="kb-text")
+
+    accepts: Callable[[object], bool]
+    markup: Callable[[Any, KnownValue], str]
+    text: Callable[[Any], str] | None = None
+    classes: tuple[tuple[str, str], ...] = ()
+
+
+KINDS: tuple[Kind, ...] = (
+    Kind(describe.is_tensor, _tensor),
+    Kind(
+        describe.is_function,
+        lambda value, _: _function(value),
+        classes=(("kbench.engine.execute.function", "Function"),),
+    ),
+    Kind(comparing.is_comparison, lambda value, _: comparing.comparison(value)),
+    Kind(
+        keras_models.is_layer,
+        lambda value, _: _layer(value),
+        classes=(("keras.engine.base_layer", "Layer"),),  # models are layers
+    ),
+    Kind(
+        error_view.is_error,
+        lambda value, _: _error(value),
+        _error_text,
+        (("kbench.engine.core.errors", "KbenchError"),),
+    ),
+    Kind(
+        lambda value: type(value) is RunRecord,
+        lambda value, _: _run(value),
+        _run_text,
+        (("kbench.engine.runtime.profile", "RunRecord"),),
+    ),
+    Kind(collection.is_collection, lambda value, _: _collection(value), collection.text),
+)
+"""What is shown how, the first that fits; anything else as an array, or by its type alone."""
+CLASSES = tuple(name for kind in KINDS for name in kind.classes)

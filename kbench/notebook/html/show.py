@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kbench.notebook import registry
 from kbench.notebook.base.redraw import shell
 from kbench.notebook.html import html, views
 
@@ -16,12 +17,22 @@ if TYPE_CHECKING:
 _BEFORE = "_kbench_arrays"  # what showed arrays in a shell before this did
 
 
-def show(*values: object) -> None:
+def show(*values: object, widget: str | None = None) -> None:
     """Show values as kbench sees them: tensors, arrays, models, errors, runs, lists of such.
 
     A tensor that needs no feed is computed, those inside a list are not. Without values, the
     settings are shown. Outside IPython the text is printed.
+
+    Arguments:
+        values: what to show.
+        widget: in place of a static picture the widget of this word, such as "graph" or "value";
+            `%kb help` lists them.
+    Raises:
+        ArgumentError: there is no such widget, or it cannot show the values.
     """
+    if widget is not None:
+        _live(widget, values)
+        return
     bundles = [html.bundle(value) for value in values] or [_settings()]
     if shell() is None:
         print("\n".join(bundle["text/plain"] for bundle in bundles))
@@ -30,6 +41,16 @@ def show(*values: object) -> None:
 
     for bundle in bundles:
         display(bundle, raw=True)
+
+
+def _live(word: str, values: tuple[object, ...]) -> None:
+    made = registry.opened(word, values)
+    if shell() is None:
+        print(made)
+        return
+    from IPython.display import display
+
+    display(made)
 
 
 def _settings() -> dict[str, str]:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
+from kbench.notebook.html.columns import Columns, span
 from kbench.notebook.html.markup import (
     MAX_OUTPUT_BYTES,
     Html,
@@ -27,15 +28,21 @@ from kbench.workbench.protocol.names import VariableRow, number_of
 
 MAX_ROWS = 100
 """Rows of a table; fewer where they would not fit an output."""
+NAMES = Columns(
+    "kb-vars",
+    ("name", "dtype[shape]", "size", "range", "kind", "last shape", "version"),
+    {"version": 760, "last shape": 710, "kind": 650, "range": 500, "size": 330},
+)
+"""The table of names; what is most asked for stays longest."""
 MESSAGE_CHARACTERS = 400
 """Characters of a sentence."""
 RANGE_CHARACTERS = 32
 """Characters of what takes the place of a range; no wider than one with its histogram."""
 
 
-def styled(content: Html) -> str:
-    """One piece of markup with the style sheet, for the text parts of a widget."""
-    return f'<div class="kb-v"><style>{STYLE}</style>{content}</div>'
+def styled(content: Html, more: str = "") -> str:
+    """One piece of markup with the style sheet and `more` rules, for the text parts of a widget."""
+    return f'<div class="kb-v"><style>{STYLE}{more}</style>{content}</div>'
 
 
 def picture(png: bytes, alternative: str, is_figure: bool = True) -> Html:
@@ -114,39 +121,41 @@ def listing(
 # ------------------------------------------------------------------ names
 
 
-def names_table(rows: Sequence[VariableRow], title: str = "names") -> str:
+def names_table(
+    rows: Sequence[VariableRow],
+    title: str = "names",
+    most_bytes: int = MAX_OUTPUT_BYTES,
+) -> str:
     """Rows of `namespace.View` as a table; a long list is cut, and says so.
 
-    Of `NameRows` (redraw.py) it says how many names there are in all.
+    Of `NameRows` (redraw.py) it says how many names there are in all, and which these are.
     """
     if not rows:
         return page(_title(title), [element("p", "no names yet")])
     shown = rows[:MAX_ROWS]
     while True:
-        text = _names_page(shown, getattr(rows, "total", len(rows)), title)
-        if len(text.encode()) <= MAX_OUTPUT_BYTES or len(shown) == 1:
+        total, start = getattr(rows, "total", len(rows)), getattr(rows, "start", 0)
+        text = _names_page(shown, total, title, start)
+        if len(text.encode()) <= most_bytes or len(shown) == 1:
             return text
         shown = shown[: max(len(shown) * 3 // 4, 1)]
 
 
-def _names_page(shown: Sequence[VariableRow], total: int, title: str) -> str:
+def _names_page(shown: Sequence[VariableRow], total: int, title: str, start: int) -> str:
     lines = [
         (
             row.name,
-            row.kind,
             spec_of(row),
-            _last_shape(row),
             (row.about or "") + describe.size(row.bytes),
             _range(row),
+            row.kind,
+            _last_shape(row),
             f"v{row.version}" if row.version is not None else "",
         )
         for row in shown
     ]
-    cut = "" if len(shown) == total else f"the first {len(shown)} of "
-    caption = f"{cut}{total} names"
-    heads = ("name", "kind", "dtype[shape]", "last shape", "size", "range", "version")
-    content = element("div", table(caption, heads, lines), class_="kb-text")
-    return styled(join([_title(title), content]))
+    content = NAMES.drawn(span(start, len(shown), total, "name"), lines)
+    return styled(join([_title(title), content]), NAMES.style)
 
 
 def _last_shape(row: VariableRow) -> str:

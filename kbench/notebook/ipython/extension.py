@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 _KINDS = ("line", "cell")
 _MAGICS = (KbenchMagics, ExploreMagics)
-_FUNCTION = ("kbench.engine.execute.function", "Function")
-_MODEL = ("keras.engine.network", "Network")
-_RUN = ("kbench.engine.runtime.profile", "RunRecord")
-_ERROR = ("kbench.engine.core.errors", "KbenchError")
-_SHOWN = (_FUNCTION, _MODEL, _RUN, _ERROR)
+_SHOWN = html.CLASSES
 _ATTRIBUTE = "_kbench_unload"
 _WORKBENCH = "_kbench_channel"
 

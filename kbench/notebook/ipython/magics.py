@@ -1,6 +1,7 @@
 """`%load_ext kbench`: magics, HTML of tensors and functions. `%unload_ext kbench` undoes it.
 
 %kb [arrays on|off]          version and settings; whether NumPy arrays are shown as tensors are
+%kb help, %kb graph loss     what widgets there are, by `notebook/registry.py`; one of them
 %vars [glob]                 the table of names
 %config_k [floatx=float64]   the settings, or set some of them
 %watch [expression | -d n]   watch an expression, show all, or remove one
@@ -28,11 +29,12 @@ from kbench.engine.core.errors import KbenchError
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, read_only
 from kbench.engine.runtime import profile as trace
+from kbench.notebook import registry
 from kbench.notebook.base import recording
 from kbench.notebook.base.redraw import names, rows
-from kbench.notebook.html import html, job_view, show, views
+from kbench.notebook.html import job_view, run_steps, show, views
 from kbench.notebook.html.markup import Html, element, join, table
-from kbench.notebook.ipython import blanks
+from kbench.notebook.ipython import blanks, opening
 from kbench.version import __version__
 from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.analysis import job_rows, plan_text
@@ -74,11 +76,21 @@ class KbenchMagics(Magics):
         return self.shell
 
     @line_magic
-    def kb(self, line: str) -> TextAndHtml:
-        """Version, settings, how many names there are; `%kb arrays on` shows arrays as tensors."""
-        if line.strip():
+    def kb(self, line: str) -> Any:
+        """Version, settings, how many names there are; `%kb help` lists the widgets.
+
+        `%kb graph loss` opens one of them; `%kb arrays on` shows arrays as tensors.
+        """
+        word, _, rest = line.strip().partition(" ")
+        spec = registry.find(word)
+        if spec is not None:
+            return opening.typed(spec, rest.strip(), self._running)
+        if line.strip() == "help":
+            return _help()
+        if word:
             if line.split() not in (["arrays", "on"], ["arrays", "off"]):
-                raise UsageError(f"%kb takes nothing, or arrays on or off, got {line.strip()!r}")
+                got = describe.printable(line.strip())
+                raise UsageError(f"%kb takes help, arrays on|off, {registry.words()}; got {got!r}")
             show.arrays(self._running, line.split()[1] == "on")
         shown = "as tensors are" if show.are_arrays(self._running) else "by NumPy"
         facts = [("version", __version__), *_settings(), ("names", str(len(names().names())))]
@@ -124,7 +136,7 @@ class KbenchMagics(Magics):
             if text.startswith("-d"):
                 number = text[2:].strip()
                 if not number.isdigit():
-                    raise ValueError(f"%watch -d wants the number of a watch, got {number!r}")
+                    raise ValueError(f"%watch -d needs the number of a watch, got {number!r}")
                 gone = board.remove(int(number))
                 watch_lines.tell(shell, gone, watched=False)
                 print(f"no longer watched: {gone}")
@@ -149,7 +161,7 @@ class KbenchMagics(Magics):
             return TextAndHtml(job_view.text(*told), views.styled(join(job_view.parts(*told))))
         value = self._running.user_ns.get(line.strip())
         if not describe.is_function(value):
-            raise UsageError(f"%plan wants the name of a K.function, got {line.strip()!r}")
+            raise UsageError(f"%plan needs the name of a K.function, got {line.strip()!r}")
         plan = describe.plan(value)
         if plan is None:
             raise UsageError(f"no call of {line.strip()} was recorded yet: call it, then ask again")
@@ -159,7 +171,9 @@ class KbenchMagics(Magics):
     def profile(self, line: str, cell: str) -> None:
         """Run the cell, then show the steps of every evaluation in it."""
         if line.strip():
-            raise UsageError(f"%%profile takes nothing but the cell below, got {line.strip()!r}")
+            raise UsageError(
+                f"%%profile takes no argument; its code is the cell below it, got {line.strip()!r}"
+            )
         with trace.record() as records:
             ran = self._running.run_cell(cell)
         if not records:
@@ -169,14 +183,14 @@ class KbenchMagics(Magics):
         if len(records) > 20:
             print(f"{len(records)} evaluations, the first 20 shown")
         if not ran.success:
-            raise UsageError("the cell was not run to its end; its error stands above")
+            raise UsageError("the cell did not finish; its error is above")
 
     @line_magic
     def nan(self, line: str) -> TextAndHtml:
         """What made the first NaN or infinity: in a tensor, a `K.function`'s last call, a model."""
         text, space = line.strip(), self._running.user_ns
         if not text:
-            raise UsageError("%nan wants a tensor, a K.function or a Keras model")
+            raise UsageError("%nan needs a tensor, a K.function or a Keras model")
         try:
             with read_only.evaluation():
                 value = space[text] if text in space else nan_verbs.evaluated(text, space)
@@ -224,7 +238,7 @@ class KbenchMagics(Magics):
             return
         if line.strip():
             if not line.strip().isdigit():
-                raise UsageError(f"%lesson wants a number, got {line.strip()!r}")
+                raise UsageError(f"%lesson needs a number, got {line.strip()!r}")
             try:
                 lesson = load(int(line))
             except LessonError as error:
@@ -305,7 +319,7 @@ def _settings() -> list[tuple[str, str]]:
 def _assignment(word: str) -> tuple[str, Any]:
     name, equals, text = word.partition("=")
     if not equals or not name:
-        raise UsageError(f"%config_k wants name=value, got {word!r}")
+        raise UsageError(f"%config_k needs name=value, got {word!r}")
     try:
         return name, ast.literal_eval(text)
     except (ValueError, SyntaxError):
@@ -329,9 +343,16 @@ def _watched(board: WatchLines) -> TextAndHtml:
 
 
 def _panel() -> Any:
-    from kbench.notebook.widgets.config_panel import ConfigPanel  # ipywidgets: on first need only
+    return registry.widget("ConfigPanel")()
 
-    return ConfigPanel()
+
+def _help() -> TextAndHtml:
+    """The widgets: what opens each, and what it shows."""
+    rows = [(f"kbench.{spec.call}", registry.typed(spec), spec.about) for spec in registry.WIDGETS]
+    left, right = (max(len(row[at]) for row in rows) for at in (0, 1))
+    lines = [f"{call:<{left}}  {typed:<{right}}  {about}" for call, typed, about in rows]
+    content = element("div", table("widgets", ("widget", "typed", "shows"), rows), class_="kb-text")
+    return TextAndHtml("\n".join(lines), views.styled(content))
 
 
 def _pairs(title: str, facts: list[tuple[str, str]]) -> TextAndHtml:
@@ -356,5 +377,6 @@ def _run(rows: JsonObject) -> TextAndHtml:
         lines.append(f"  {len(steps)} steps, the first 40 shown")
     title: Html = element("p", element("b", f"function {rows['function']}"), class_="kb-head")
     limits = plan_text.known_limits()
-    shown = html.run_table(steps, float(rows["seconds"]), limits, of_peak=limits is not None)
-    return TextAndHtml("\n".join(lines), views.styled(join([title, shown])))
+    shown = run_steps.table(steps, float(rows["seconds"]), limits, of_peak=limits is not None)
+    style = run_steps.columns(limits is not None).style
+    return TextAndHtml("\n".join(lines), views.styled(join([title, shown]), style))

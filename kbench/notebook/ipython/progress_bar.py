@@ -13,23 +13,26 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
 from kbench.notebook.base.redraw import shell
+from kbench.notebook.drawing import loss_picture
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import Html, element, escape, join
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.progress import loops, pace
+from kbench.workbench.progress import loops, loss_curves, pace
 from kbench.workbench.progress import progress as cell_progress
 from kbench.workbench.progress.duration import clock
 from kbench.workbench.progress.progress import Progress
 
 if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
     from kbench.workbench.ipython_types import CellResult, Shell
+    from kbench.workbench.progress.loss_curves import LossCurve
 
 Item = TypeVar("Item")
 Bundle = dict[str, str]
@@ -61,6 +64,7 @@ class CellProgressBar(pace.Pace):
         self._depth = 0
         self._since = 0.0
         self._foreign = False  # another bar was seen in this cell, which stays the only one
+        self._forget_losses = loss_curves.losses.listen()
 
     def before_cell(self, *_: object) -> None:
         """A cell begins; one that it runs itself is a part of it."""
@@ -68,6 +72,7 @@ class CellProgressBar(pace.Pace):
         if self._depth == 1:
             self._since = time.monotonic()
             self._foreign = False
+            loss_curves.losses.cell_started()
             self.cell_started()
 
     def after_cell(self, result: CellResult | None = None) -> None:
@@ -81,7 +86,8 @@ class CellProgressBar(pace.Pace):
             if change is not None:
                 failed = result is not None and not getattr(result, "success", True)
                 change(GONE)
-                self._show(done(self._last, time.monotonic() - self._since, failed))
+                took = time.monotonic() - self._since
+                self._show(done(self._last, took, failed, loss_curves.losses.of_this_cell()))
 
     def _sample(self, estimate: pace.Estimate) -> None:
         """As the workbench looks, and at what is being compiled; from the thread that looks."""
@@ -100,10 +106,16 @@ class CellProgressBar(pace.Pace):
             if not self._busy:
                 return
             self._last = data
+            bundle = drawn(data, loss_curves.losses.of_this_cell())
             if self._change is None:
-                self._change = self._show(drawn(data))
+                self._change = self._show(bundle)
             else:
-                self._change(drawn(data))
+                self._change(bundle)
+
+    def close(self) -> None:
+        """Stop looking."""
+        super().close()
+        self._forget_losses()
 
 
 def _compiling(calls: int) -> int:
@@ -133,15 +145,28 @@ def own_bar(thread: int) -> bool:
 # ------------------------------------------------------------------ in words
 
 
-def drawn(data: JsonObject) -> Bundle:
-    """A bar of the outermost loop, and what is known in words."""
+def drawn(data: JsonObject, losses: Sequence[LossCurve] = ()) -> Bundle:
+    """A bar of the outermost loop, what is known in words, and the course of losses."""
     text = words(data)
     parts: list[Html] = []
     for _name, count, total in data["loops"][:1]:
         bar = element("progress", text, value=str(count), max=str(total), aria_label=text)
         parts.append(join([bar, escape(" ")]))
     parts.append(views.long(text))
-    return {"text/plain": text, "text/html": views.styled(element("p", join(parts)))}
+    return _with_losses(text, element("p", join(parts)), losses)
+
+
+def _with_losses(text: str, content: Html, losses: Sequence[LossCurve]) -> Bundle:
+    curves = loss_picture.losses(losses, _called)
+    told = "\n".join([text, *loss_picture.lines(losses, _called)])
+    return {"text/plain": told, "text/html": views.styled(join([content, curves]))}
+
+
+def _called(tensor: Tensor) -> str | None:
+    """What the user calls a tensor."""
+    running = shell()
+    found = {} if running is None else dict(running.user_ns)
+    return next((name for name, value in found.items() if value is tensor), None)
 
 
 def words(data: JsonObject) -> str:
@@ -162,8 +187,10 @@ def words(data: JsonObject) -> str:
     return ", ".join(found)
 
 
-def done(data: JsonObject, seconds: float, failed: bool) -> Bundle:
-    """The line that stays: how long it took, and where it stopped if it did."""
+def done(
+    data: JsonObject, seconds: float, failed: bool, losses: Sequence[LossCurve] = ()
+) -> Bundle:
+    """The line that stays: how long it took, where it stopped if it did, and what losses did."""
     text = f"stopped after {clock(seconds)}" if failed else f"done in {clock(seconds)}"
     at = [
         f"{describe.printable(name)} {min(count + 1, total)} of {total}"
@@ -172,7 +199,7 @@ def done(data: JsonObject, seconds: float, failed: bool) -> Bundle:
     if failed and at:
         text = f"{text}, last seen at {', '.join(at)}"
     content = element("p", views.long(text), class_="kb-note")
-    return {"text/plain": text, "text/html": views.styled(content)}
+    return _with_losses(text, content, losses)
 
 
 # ------------------------------------------------------------------ in a shell

@@ -124,19 +124,19 @@ def _make_fields() -> dict[str, Any]:
             description="floatx",
             options=["float16", "float32", "float64"],
             value="float32",
-            tooltip="Default float dtype of what is made from now on",
+            tooltip="Default float dtype of new tensors",
             style=_WIDE,
         ),
         "image_data_format": Dropdown(
             description="image_data_format",
             options=["channels_last", "channels_first"],
-            tooltip="Where images carry their channels unless a call says otherwise",
+            tooltip="Which axis holds the channels, in calls without data_format",
             style=_WIDE,
         ),
         "learning_phase": Dropdown(
             description="learning_phase",
             options=_PHASES,
-            tooltip="Whether layers behave as in training or as in use",
+            tooltip="Whether layers run in training or in test mode",
             style=_WIDE,
         ),
         "num_threads": widgets.BoundedIntText(

@@ -1,6 +1,7 @@
 """Gradients of a loss to its variables: norm, share of zeros, what is wrong, and a look into one.
 
-Computed beside the program on what was fed last, while the panel is shown and no cell runs.
+Computed beside the program on what was fed last, while the panel is shown; in a cell that trains,
+between its calls (`workbench/kernel/live_sampling.py`).
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options, sentence
+from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options
 from kbench.notebook.html import views
 from kbench.notebook.html.markup import Html, element, join
 from kbench.notebook.widgets.tensor_view import TensorView
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.gradients import PREFIX
 from kbench.workbench.core_types import JsonObject, Row
+from kbench.workbench.kernel import live_sampling
 from kbench.workbench.protocol.findings import Gradient
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches.watches import describe_seconds
@@ -35,6 +37,7 @@ NEWEST = ("the newest scalar", "")
 _STATES = {
     "computing": "computing",
     "held": "computed when the running cell ends",
+    "live": live_sampling.WORDS,
     "slow": "slow: press compute",
     "stopped": "stopped: press compute",
 }
@@ -51,6 +54,7 @@ class GradPanel(NamespaceWidget):
 
     def __init__(self, loss: object = "", namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
+        self._follow_cells(self._sample)
         self.view: TensorView | None = None
         names = [
             self._name_of_argument("loss", value, _is_loss, NEEDED) for value in given.as_list(loss)
@@ -118,6 +122,8 @@ class GradPanel(NamespaceWidget):
         asked = [name for name in (*self._losses, self._loss) if name]
         names = dict.fromkeys([*asked, *reply.losses])
         self._set_options(self.loss, [NEWEST, *name_options(names)], self._loss)
+        if reply.state == "held" and self._sampled:
+            return
         if reply.state == "none":
             self._fail("")
         elif (reply.number or 0) >= self._newest_number:  # else it has been told already
@@ -130,7 +136,15 @@ class GradPanel(NamespaceWidget):
     def _listen(self) -> Undo:
         return self.hub.pushes["gradient"].subscribe(self._take)
 
-    def _take(self, data: JsonObject) -> None:
+    def _sample(self) -> None:
+        """Show what the gradients are between two calls of the running cell."""
+        data = self.hub.inspector.sample_gradients(self._loss)
+        if data is not None:
+            self._take(data, _STATES["live"])
+        else:
+            self._show()  # the losses
+
+    def _take(self, data: JsonObject, note: str = "") -> None:
         """The gradients were computed, or were not."""
         self._newest_number = int(data.get("number") or 0)
         if data.get("stopped"):
@@ -140,7 +154,7 @@ class GradPanel(NamespaceWidget):
             self._fail(str(data["error"]))
         else:
             with self._lock:
-                self._data, self._note = data, ""
+                self._data, self._note = data, note
             self._list()
             self._show()
 
@@ -209,13 +223,16 @@ class GradPanel(NamespaceWidget):
     def _static_html(self) -> str:
         with self._lock:
             data, note = self._data, self._note
+        losses = Html("") if self._hub is None else self._hub.losses()
         if not data:
-            return sentence(note or EMPTY, "kb-bad" if note and not _is_state(note) else "kb-note")
+            style = "kb-bad" if note and not _is_state(note) else "kb-note"
+            said = element("p", views.long(note or EMPTY), class_=style, role="status")
+            return views.styled(join([said, losses]))
         lines: list[tuple[object, ...]] = [cells(row) for row in data["rows"]]
         lines += [(name, *[""] * 6, "no path") for name in data["unreached"]]
         fed = f"on {', '.join(data['fed'])}" if data["fed"] else ""
         notes = "; ".join(word for word in (note, fed, data["origin"]) if word)
-        return views.listing(self._title(), HEADS, lines, notes)
+        return views.listing(self._title(), HEADS, lines, notes, losses or None)
 
     def _static_text(self) -> str:
         if not self._data:

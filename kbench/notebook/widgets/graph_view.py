@@ -1,21 +1,32 @@
-"""How a tensor, function or Keras model comes about, drawn in layers; never evaluates anything."""
+"""How a tensor, function or Keras model is computed, drawn in layers.
+
+What one call of K or one Keras layer made is one node, which a click opens. Nothing is evaluated
+but the value of a node that was clicked, beside the program, on what was fed last.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import ipywidgets as widgets
 
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
-from kbench.notebook.base import given
+from kbench.notebook.base import click_map, given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.drawing import graph_svg
-from kbench.notebook.html import views
+from kbench.notebook.html import graph_words, views
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, details, element, join
-from kbench.workbench.analysis import graph_text
-from kbench.workbench.analysis.graph_fold import Folds
+from kbench.notebook.html.style import STYLE
+from kbench.notebook.widgets.graph_node import NodeCard
+from kbench.workbench.analysis.graph_fold import (
+    COMPOSITE,
+    Folds,
+    composed,
+    composite_id,
+    members_of,
+)
 from kbench.workbench.protocol.graphs import GraphNode
 from kbench.workbench.protocol.messages import ProtocolError
 
@@ -25,16 +36,17 @@ MAX_DRAWN_NODES = 80
 """Nodes of a drawing, when all is unfolded."""
 _FIRST_NODES = 30
 """Nodes that are drawn before anything is unfolded."""
-_MAX_DRAWING_BYTES = 60_000
-"""Bytes of a live drawing with its list; what is saved is held to `MAX_OUTPUT_BYTES`."""
-_MAX_INLINE_VARIABLES = 2
-"""Variables named within a node: what a line of it holds."""
+_MAX_DRAWING_BYTES = 48_000
+"""Bytes of a live drawing with its list, without style; what is saved is `MAX_OUTPUT_BYTES`."""
 NEEDED = "a tensor, a K.function, a Keras model or layer, a list of tensors, or a name"
 EMPTY = "no graph yet: make a tensor, such as y = K.softmax(K.dot(x, w))"
 
 
 class GraphView(NamespaceWidget):
     """The graph above a name: operations in boxes, dtypes and shapes on the edges.
+
+    A click on a box shows the node's line, shape and value; on one with a double border, which
+    stands for all operations of a call, it opens them.
 
     Arguments:
         name: a tensor, a K.function, a model or layer of Keras, a list of tensors, or the name of
@@ -44,8 +56,11 @@ class GraphView(NamespaceWidget):
 
     def __init__(self, name: object = "", namespace: dict[str, object] | None = None) -> None:
         super().__init__(namespace, [profile.inputs_fed, config.changed])
+        self._card = NodeCard(namespace)
         self._name = self._name_of_argument("name", name, given.has_graph, NEEDED)
         self._title = ""
+        self._rows: list[GraphNode] = []
+        self._opened: set[int] = set()  # calls whose operations are drawn one by one
         self._folds: Folds | None = None
         self._total = 0
         self._message = ""
@@ -58,24 +73,31 @@ class GraphView(NamespaceWidget):
             options=[("-", None)],
             tooltip="The tensor, function or model whose graph is drawn",
         )
-        self.node = Dropdown(
-            description="node", options=[("-", None)], tooltip="The node that is folded or unfolded"
-        )
         self.find = widgets.Text(
             description="find",
             placeholder="name, operation or shape",
             tooltip="Find a node by name, operation or shape",
             continuous_update=False,
         )
+        self.node = click_map.ClickMap("The nodes of the drawing")
         self.fold_button = button("fold", "Hide what only the node uses, or show it", self._fold)
+        self.close_button = button("close", "Draw the call of the node as one again", self._close)
         self.all_button = button("unfold all", "Show every node that there is room for", self._all)
         self.none_button = button("fold all", "Show the outputs alone", self._none)
+        self._words = widgets.HTML()
         self._on_change(self.chosen, self._chosen)
         self._on_change(self.find, self._search)
+        self._on_change(self.node, self._clicked)
         first = [self.chosen, self.find]
-        second = [self.node, self.fold_button, self.all_button, self.none_button]
+        second = [self.fold_button, self.close_button, self.all_button, self.none_button]
         boxes = [widgets.HBox(box, layout={"flex_flow": "row wrap"}) for box in (first, second)]
-        self.children = (*boxes, self._body)
+        drawn_in = click_map.canvas(self._body, self.node)
+        self.children = (*boxes, drawn_in, self._card.body, self._words)
+
+    @property
+    def html(self) -> str:
+        """What the widget shows below its controls at present."""
+        return f"{self._body.value}{self._card.body.value}{self._words.value}"
 
     # -------------------------------------------------------------- what is shown
 
@@ -98,7 +120,7 @@ class GraphView(NamespaceWidget):
         return [name for name, value in self.hub.view.values().items() if given.has_graph(value)]
 
     def refresh(self) -> None:
-        """Read the graph again; what was folded stays so."""
+        """Read the graph again; what was folded or opened stays so."""
         names = self._names()
         self._name = self._current_name(self._name)
         values = self.hub.view.values()
@@ -120,17 +142,54 @@ class GraphView(NamespaceWidget):
             self._folds, self._message = None, error.reason
             return
         rows = found.layers or found.rows
-        before, self._folds = self._folds, Folds(rows)
         self._total = len(rows) + found.layers_cut
         if not found.layers:
             self._total = found.total
-        if self._title == name and before is not None and before.inputs == self._folds.inputs:
-            self._folds.folded = before.folded
+        before, self._rows = self._rows, rows
+        if self._title == name and self._folds is not None and _built(before) == _built(rows):
+            self._compose()
         else:
-            fold_far(self._folds, _FIRST_NODES)
+            self._opened, self._folds = set(), None
+            self._card.forget()
+            fold_far(self._compose(), _FIRST_NODES)
         self._title, self._message = name, ""
 
-    # -------------------------------------------------------------- folding
+    def _compose(self) -> Folds:
+        """Bring the nodes in line with which calls are open; what was folded stays so."""
+        before, found = self._folds, Folds(composed(self._rows, self._opened))
+        if before is not None:
+            found.folded = {key for key in before.folded if found.inputs.get(key)}
+        self._folds = found
+        return found
+
+    # -------------------------------------------------------------- a click, folding
+
+    def _clicked(self, key: int | None) -> None:
+        """Show what is known of a node; open one that stands for a call."""
+        with self._lock:
+            row = None if key is None or self._folds is None else self._folds.rows.get(key)
+            if row is not None and row.kind == COMPOSITE and row.call is not None:
+                key = self._open(row.call)
+        self._show(key)
+
+    def _open(self, call: int) -> int:
+        """Draw the operations of a call one by one; the result of the call."""
+        self._opened.add(call)
+        own = members_of(self._rows)[call]
+        folds = self._compose()
+        if len(drawn(folds)) > MAX_DRAWN_NODES:
+            fold_far(folds, MAX_DRAWN_NODES)
+        return own[0].id
+
+    def _close(self) -> None:
+        with self._lock:
+            key = self.node.value
+            row = None if key is None or self._folds is None else self._folds.rows.get(key)
+            if row is not None and row.call in self._opened:
+                self._opened.discard(row.call)
+                key = composite_id(row.call)
+                self._compose()
+        self._show(key)
 
     def _fold(self) -> None:
         with self._lock:
@@ -153,76 +212,110 @@ class GraphView(NamespaceWidget):
     def _search(self, words: str) -> None:
         if not words.strip():
             return
+        key = None
         with self._lock:
-            found = [] if self._folds is None else self._folds.matches(words)
-            if found and self._folds is not None:
-                self._folds.reveal(found[0])
+            found = Folds(self._rows).matches(words) if self._folds is not None else []
+            if found:
+                key, row = found[0], next(row for row in self._rows if row.id == found[0])
+                if row.call is not None:
+                    self._opened.add(row.call)
+                self._compose().reveal(key)
             self._message = "" if found else f"no node has {words!r}"
-        self._show()
-        if found:
-            self._set_options(self.node, self.node.options, found[0])
+        self._show(key)
 
     # -------------------------------------------------------------- drawing
 
-    def _show(self) -> None:
+    def _show(self, key: int | None = None) -> None:
+        """Draw; `key` is the node to choose, by default the one that is chosen."""
         with self._lock:
             folds = self._folds
-            shown = [] if folds is None else drawn(folds)
-            options = [(_option(row, folds), row.id) for row in shown if folds is not None]
-            kept = self.node.value
-            self._draw(self._page(_MAX_DRAWING_BYTES))
-            self._set_options(self.node, options, kept)
+            wanted = self.node.value if key is None else key
+            picture, words = self._page(_MAX_DRAWING_BYTES)
+            places = [] if picture is None else list(picture.boxes)
+            rows = {} if folds is None else folds.rows
+            with self._own_changes():
+                labels = [(_label(rows[place]), place) for place in places]
+                tips = [graph_svg.told(rows[place], "") for place in places]
+                self.node.show(labels, tips, wanted)
+            style = ""
+            if picture is not None:
+                style = f"<style>{self.node.rules(picture.boxes.values())}</style>"
+                words = words.replace(f"<style>{STYLE}</style>", "")  # it is in the picture's
+            shown = "" if picture is None else views.styled(picture.svg) + style
+            if self._words.value != words:
+                self._words.value = words
+                self._update_twin()
+            self._draw(shown)
+            self._show_card()
 
-    def _page(self, limit: int) -> str:
-        """The drawing and the list, or as much of them as `limit` bytes hold."""
+    def _show_card(self) -> None:
+        """What is known of the chosen node."""
+        key, folds = self.node.value, self._folds
+        row = None if key is None or folds is None else folds.rows.get(key)
+        self.close_button.disabled = row is None or row.call not in self._opened
+        self.fold_button.disabled = row is None or folds is None or not folds.inputs.get(row.id)
+        self._card.show(row, folds, self._title, self.hub)
+
+    def close(self) -> None:
+        """Stop following and remove the widget."""
+        with self._lock:
+            self._card.forget()
+        super().close()
+
+    def _page(self, limit: int) -> tuple[graph_svg.Drawing | None, str]:
+        """The drawing, and what stands below it: as much of them as `limit` bytes hold."""
         folds = self._folds
         if folds is None:
-            return sentence(self._message or EMPTY, "kb-bad" if self._message else "kb-note")
-        text = self._drawing(folds)
+            words = self._message or EMPTY
+            return None, sentence(words, "kb-bad" if self._message else "kb-note")
+        found = self._drawing(folds)
         for most in (20, 12, 6):
-            if len(text.encode()) <= limit:
-                return text
+            if len(found[0].svg.encode()) + len(found[1].encode()) <= limit:
+                return found
             fewer = Folds(list(folds.rows.values()))
             fold_far(fewer, most)
-            text = self._drawing(fewer)
-        return text if len(text.encode()) <= limit else views.styled(self._words(folds))
+            found = self._drawing(fewer)
+        if len(found[0].svg.encode()) + len(found[1].encode()) <= limit:
+            return found
+        rows, besides, hidden = _drawn_parts(folds)
+        listed = graph_words.listing(rows[:_FIRST_NODES], besides, hidden)
+        return None, views.styled(join([self._notes(folds, len(rows)), listed]))
 
-    def _drawing(self, folds: Folds) -> str:
-        rows, beside, hidden = _drawn_parts(folds)
-        picture = graph_svg.drawing(describe.printable(self._title), rows, beside, hidden)
-        listed = details("as a list", _list(rows, beside, hidden))
-        return views.styled(join([picture, self._notes(folds, len(rows)), listed]))
-
-    def _words(self, folds: Folds) -> Html:
-        """What is left where no drawing is small enough."""
-        rows, beside, hidden = _drawn_parts(folds)
-        return join([self._notes(folds, len(rows)), _list(rows[:_FIRST_NODES], beside, hidden)])
+    def _drawing(self, folds: Folds) -> tuple[graph_svg.Drawing, str]:
+        rows, besides, hidden = _drawn_parts(folds)
+        picture = graph_svg.drawing(describe.printable(self._title), rows, besides, hidden)
+        listed = details("as a list", graph_words.listing(rows, besides, hidden))
+        return picture, views.styled(join([self._notes(folds, len(rows)), listed]))
 
     def _notes(self, folds: Folds, shown: int) -> Html:
         """How much of the graph is on view, and what the last action had to say."""
-        left = self._total - len(folds.inline) - shown
+        left = len(folds.rows) - len(folds.inline) - shown + self._total - len(self._rows)
         told = f"{shown} nodes shown, {left} folded" if left > 0 else ""
         notes = [note for note in (told, self._message) if note]
         return join([element("p", views.long(note), role="status") for note in notes])
 
     def _static_html(self) -> str:
         with self._lock:
-            return self._page(MAX_OUTPUT_BYTES)
+            picture, words = self._page(MAX_OUTPUT_BYTES)
+            if picture is None:
+                return words
+            return words.replace("</style>", f"</style>{picture.svg}", 1)
 
     def _static_text(self) -> str:
         with self._lock:
             folds = self._folds
         if folds is None:
             return self._message or EMPTY
-        lines = graph_text.lines(folds.visible()[: 2 * MAX_DRAWN_NODES])
-        texts = (f"{line.rails}  {_line(line.row, line.beside)}" for line in lines)
-        return "\n".join([f"graph of {describe.printable(self._title)}", *texts])
+        return graph_words.text(self._title, folds.visible()[: 2 * MAX_DRAWN_NODES])
 
 
-def _line(row: GraphNode | None, beside: str) -> str:
-    if row is None:
-        return ""
-    return "  ".join(str(text) for text in (row.name, row.op, row.spec, beside) if text)
+def _built(rows: Sequence[GraphNode]) -> list[tuple[int, list[int | None], int | None]]:
+    """What of rows says how the graph is built, and not what ran."""
+    return [(row.id, row.inputs, row.call) for row in rows]
+
+
+def _label(row: GraphNode) -> str:
+    return describe.printable(f"{row.name.removesuffix(':0')} {row.op}")
 
 
 def drawn(folds: Folds) -> list[GraphNode]:
@@ -234,7 +327,7 @@ def _drawn_parts(folds: Folds) -> tuple[list[GraphNode], dict[int, str], dict[in
     """The nodes in boxes, what is told beside them, and how many nodes each hides."""
     rows = drawn(folds)
     hidden = {row.id: folds.hidden(row.id) for row in rows if row.id in folds.folded}
-    return rows, {row.id: _beside(row, folds) for row in rows}, hidden
+    return rows, {row.id: graph_words.beside(row, folds) for row in rows}, hidden
 
 
 def fold_far(folds: Folds, most: int) -> None:
@@ -254,43 +347,3 @@ def fold_far(folds: Folds, most: int) -> None:
         shown += len(new)
         seen.update(new)
         queue += new
-
-
-def _beside(row: GraphNode, folds: Folds) -> str:
-    """The variables that a node takes, in words."""
-    texts = [
-        f"{folds.rows[source].name.removesuffix(':0')} {folds.rows[source].spec}"
-        for source in row.inputs
-        if source in folds.inline
-    ]
-    more = (
-        f" and {len(texts) - _MAX_INLINE_VARIABLES} more"
-        if len(texts) > _MAX_INLINE_VARIABLES
-        else ""
-    )
-    return ", ".join(texts[:_MAX_INLINE_VARIABLES]) + more
-
-
-def _option(row: GraphNode, folds: Folds | None) -> str:
-    mark = "+ " if folds is not None and row.id in folds.folded else ""
-    return describe.printable(f"{mark}{row.name} {row.op}", 48)
-
-
-def _list(rows: Sequence[GraphNode], beside: Mapping[int, str], hidden: Mapping[int, int]) -> Html:
-    """The nodes from the outputs to the inputs, in words."""
-    names = {row.id: row.name.removesuffix(":0") for row in rows}
-    items = []
-    for row in rows:
-        takes = [names[source] for source in row.inputs if source in names]
-        words = [
-            f"{names[row.id]}: {row.op} {row.spec}",
-            f"takes {', '.join(takes)}" if takes else "",
-            f"with {beside[row.id]}" if beside.get(row.id) else "",
-            f"{hidden[row.id]} nodes folded" if hidden.get(row.id) else "",
-            f"last {row.last.shape}" if row.last is not None else "",
-            f"ran as {row.ran.form}" if row.ran is not None else "",
-            f"{row.bad} not finite" if row.bad else "",
-            row.place or "",
-        ]
-        items.append(element("li", views.long(", ".join(word for word in words if word))))
-    return element("ul", join(items))

@@ -7,7 +7,8 @@ are (`notebook/base/recording.py`).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets as widgets
 
@@ -17,12 +18,24 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import profile
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
+from kbench.notebook.base.live_table import LiveTable
 from kbench.notebook.base.namespace_widget import NamespaceWidget, Option, button, sentence
-from kbench.notebook.html import html, job_view, views
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, element, join
+from kbench.notebook.html import job_view, run_steps, views
+from kbench.notebook.html.columns import span
+from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, element, facts, join
 from kbench.workbench.analysis import engine_functions, job_text, plan_text
 from kbench.workbench.protocol.messages import ProtocolError
-from kbench.workbench.protocol.runs import JobHead, Jobs, JobsReply, Limits, Plan, PlanRun, RunHead
+from kbench.workbench.protocol.runs import (
+    JobHead,
+    Jobs,
+    JobsReply,
+    Limits,
+    Plan,
+    PlanPart,
+    PlanRun,
+    PlanStep,
+    RunHead,
+)
 
 if TYPE_CHECKING:
     from kbench.notebook.base.redraw import Undo
@@ -30,7 +43,19 @@ if TYPE_CHECKING:
 EMPTY = "no run yet: call a K.function or K.eval"
 NEEDED = "a K.function, a Keras model, a tensor, a list of these, or a name"
 NEWEST = ("the newest", None)
-SORTS = ("step", "time")
+_SORTS: dict[str, Callable[[PlanStep, Limits | None], Any]] = {
+    "step": lambda row, _limits: row.step,
+    "form": lambda row, _limits: (row.form, row.step),
+    "time": lambda row, _limits: -row.seconds,
+    "share": lambda row, _limits: -row.seconds,
+    "% of peak": lambda row, limits: -_percent(plan_text.of_limit(row, limits)),
+    "moved": lambda row, _limits: -row.bytes,
+    "GB/s": lambda row, _limits: -(row.gb_per_s or 0.0),
+    "GFLOP/s": lambda row, _limits: -(row.gflop_per_s or 0.0),
+    "made at": lambda row, _limits: (row.place or "", row.step),
+}
+_MAX_LIVE_WORKERS = 200
+"""Workers of a job that can be paged through; those that matter less are summed up."""
 _SOURCE_CHARACTERS = 4_000
 """Characters of a source on show."""
 
@@ -60,25 +85,49 @@ class PlanTable(NamespaceWidget):
         self.run = Dropdown(
             description="run", options=[NEWEST], tooltip="Which of the last calls or jobs is shown"
         )
-        self.sort = Dropdown(
-            description="sort by", options=list(SORTS), tooltip="Order of the steps"
-        )
-        self.step = Dropdown(
-            description="source of",
-            options=[("-", None)],
-            tooltip="The step whose generated source is shown",
-        )
         self.measure_button = button(
             "measure", "Find what this machine can do at best, in less than a second", self.measure
         )
-        self._source = widgets.HTML()
-        self._on_change(self.run, lambda _number: self.redraws.throttle.request_now())
-        self._on_change(self.sort, lambda _order: self._show())
-        self._on_change(self.step, lambda _step: self._show_source())
-        controls = widgets.HBox(
-            [self.run, self.sort, self.step, self.measure_button], layout={"flex_flow": "row wrap"}
+        self.table = LiveTable(
+            run_steps.STEPS_OF_PEAK,
+            self._body,
+            "step",
+            run_steps.MAX_STEPS,
+            self._show,
+            self._own_changes,
         )
-        self.children = (controls, self._body, self._source)
+        self.sort, self.step = self.table.sort, self.table.rows
+        self._workers, self._worker = widgets.HTML(), widgets.HTML()
+        self.workers = LiveTable(
+            job_view.COLUMNS,
+            self._workers,
+            "worker",
+            job_view.MAX_WORKERS,
+            self._show,
+            self._own_changes,
+        )
+        self._on_change(self.workers.rows, lambda _worker: self._show_worker())
+        self._head, self._notes, self._source = widgets.HTML(), widgets.HTML(), widgets.HTML()
+        self._job_head = widgets.HTML()
+        self._on_change(self.run, lambda _number: self.redraws.throttle.request_now())
+        self._on_change(self.step, lambda _step: self._show_source())
+        controls = widgets.HBox([self.run, self.measure_button], layout={"flex_flow": "row wrap"})
+        self.children = (
+            controls,
+            self._job_head,
+            self.workers.box,
+            self._worker,
+            self._head,
+            self.table.box,
+            self._source,
+            self._notes,
+        )
+
+    @property
+    def html(self) -> str:
+        """What the widget shows below its controls at present."""
+        parts = (self._job_head, self._workers, self._head, self._body, self._notes)
+        return "".join(part.value for part in parts)
 
     def choose(self, name: str) -> None:
         """Show the last call of a function of this name."""
@@ -139,12 +188,6 @@ class PlanTable(NamespaceWidget):
             self._limits = data.limits
             runs = [(_run_words(run), run.run) for run in reversed(data.runs or [])]
             self._set_options(self.run, [NEWEST, *listed, *runs], self.run.value)
-            steps = [
-                (f"{row.step}  {row.op}", row.step)
-                for row in ([] if self._run is None else self._run.rows)
-                if row.source
-            ]
-            self._set_options(self.step, [("-", None), *steps], self.step.value)
         self._show()
         self._show_source()
 
@@ -157,12 +200,12 @@ class PlanTable(NamespaceWidget):
             return None, []
         chosen: int | None = self.run.value[1] if isinstance(self.run.value, tuple) else None
         try:
-            data = self.hub.ask(Jobs(job=chosen, most=job_view.MAX_WORKERS))
+            data = self.hub.ask(Jobs(job=chosen, most=_MAX_LIVE_WORKERS))
         except ProtocolError as error:
             if error.kind != "job":
                 raise
             chosen = None  # it is not kept any more
-            data = self.hub.ask(Jobs(most=job_view.MAX_WORKERS))
+            data = self.hub.ask(Jobs(most=_MAX_LIVE_WORKERS))
         listed: list[Option] = [
             (job_text.short(job), ("job", job.job)) for job in reversed(data.jobs)
         ]
@@ -183,27 +226,116 @@ class PlanTable(NamespaceWidget):
 
     # -------------------------------------------------------------- drawing
 
+    def _ordered(self) -> list[PlanStep]:
+        """The steps in the order that was chosen."""
+        rows = [] if self._run is None else self._run.rows
+        key = _SORTS[self.sort.value or "step"]
+        return sorted(rows, key=lambda row: key(row, self._limits), reverse=self.table.reversed)
+
+    def _show(self) -> None:
+        """Draw what is known now; of two threads the later one has the last word."""
+        with self._lock:
+            run = self._run
+            self._show_job()
+            if run is None or self._only_job():
+                shown, head, notes, names = "", Html(""), [], []
+                if not self._job_head.value:
+                    head = element("p", views.long(self._problem or self._missing()))
+            else:
+                rows = self._ordered()
+                if self.table.start >= len(rows):  # a shorter run than the one before
+                    self.table.start = 0
+                head = _heading(run)
+                notes = self._note_words(run)
+                page = (self.table.start, run_steps.MAX_STEPS)
+                drawn = run_steps.table(rows, run.seconds, self._limits, of_peak=True, page=page)
+                shown = views.styled(drawn)
+                on_page = rows[page[0] : page[0] + page[1]]
+                names = [(f"{row.step} {row.op}", row.step) for row in on_page]
+            total = len(run.rows) if names and run is not None else 0
+            self.table.box.layout.display = "" if names else "none"
+            self.table.show(names, total, self.step.value)
+            for part, markup in (
+                (self._head, views.styled(head) if head else ""),
+                (self._notes, views.styled(join(notes)) if notes else ""),
+            ):
+                self._set(part, markup)
+            self._draw(shown)
+
+    def _set(self, part: Any, markup: str) -> None:
+        """Have a part show something else; the same again is not sent."""
+        if part.value != markup:
+            part.value = markup
+            self._update_twin()
+
+    def _show_job(self) -> None:
+        """The workers of the job that is shown, if one is: a page, in the order that was chosen."""
+        job, table = self._job, self.workers
+        if job is None or job.shown is None:
+            self._set(self._job_head, "")
+            self._set(self._workers, "")
+            table.box.layout.display = "none"
+            return
+        key = job_view.SORTS[table.sort.value or "worker"]
+        rows = sorted(job.rows, key=key, reverse=table.reversed)
+        if table.start >= len(rows):
+            table.start = 0
+        page = rows[table.start : table.start + job_view.MAX_WORKERS]
+        parts = job_view.heading(job.shown, job.rows)
+        if job.others is not None:
+            words = f"{job.others.count:,} more workers, which matter less, are not listed"
+            parts.append(element("p", words))
+        self._set(self._job_head, views.styled(join(parts)))
+        drawn = job_view.workers(page, span(table.start, len(page), len(rows), "worker"))
+        self._set(self._workers, views.styled(drawn))
+        names = [(job_text.name(row), row.number) for row in page]
+        table.box.layout.display = "" if names else "none"
+        table.show(names, len(rows), table.rows.value)
+        self._show_worker()
+
+    def _show_worker(self) -> None:
+        """What is known of the worker that was clicked, in one line."""
+        rows = [] if self._job is None else self._job.rows
+        row = next((row for row in rows if row.number == self.workers.rows.value), None)
+        words = "" if row is None else job_text.line(row, job_view.time, describe.size)
+        self._worker.value = sentence(words) if words else ""
+
+    def _above(self) -> list[Html]:
+        """What stands above a run of the job that is shown, if one is."""
+        job = self._job
+        if job is None or job.shown is None:
+            return []
+        return job_view.parts(job.shown, *job_view.fewer(job.rows, job.others))
+
+    def _only_job(self) -> bool:
+        """Whether a job was chosen, and no run."""
+        return bool(self._above()) and isinstance(self.run.value, tuple)
+
+    def _note_words(self, run: PlanRun) -> list[Html]:
+        """What is told below the steps."""
+        whole = len(run.rows) + run.cut
+        words = (_notes(run), _cut(len(run.rows), whole), _limit_words(self._limits), self._problem)
+        return [element("p", views.long(note)) for note in words if note]
+
     def _static_html(self) -> str:
         with self._lock:
-            run, limits, problem, job = self._run, self._limits, self._problem, self._job
-        above = _job_parts(job)
-        if above and (run is None or isinstance(self.run.value, tuple)):
-            return views.styled(join(above))
-        if run is None:
-            return sentence(problem or self._missing())
-        rows = run.rows
-        if self.sort.value == "time":
-            rows = sorted(rows, key=lambda row: -row.seconds)
-        while True:
-            head = element("p", join([element("b", _title(run))]), class_="kb-head")
-            shown = html.run_table(rows, run.seconds, limits, of_peak=True)
-            whole = len(run.rows) + run.cut
-            words = (_notes(run), _cut(len(rows), whole), _limit_words(limits), problem)
-            notes = [element("p", views.long(note)) for note in words if note]
-            text = views.styled(join([*above, head, shown, *notes]))
-            if len(text.encode()) <= MAX_OUTPUT_BYTES or len(rows) <= 1:
-                return text
-            rows = rows[: max(len(rows) * 3 // 4, 1)]
+            run, above, most = self._run, self._above(), run_steps.MAX_STEPS
+            if run is None or self._only_job():
+                return (
+                    views.styled(join(above), job_view.COLUMNS.style)
+                    if above
+                    else sentence(self._missing())
+                )
+            rows, notes = self._ordered(), self._note_words(run)
+            while True:
+                page = (self.table.start, most)
+                drawn = run_steps.table(rows, run.seconds, self._limits, of_peak=True, page=page)
+                parts = join([*above, _heading(run), drawn, *notes])
+                style = run_steps.STEPS_OF_PEAK.style + (job_view.COLUMNS.style if above else "")
+                text = views.styled(parts, style)
+                if len(text.encode()) <= MAX_OUTPUT_BYTES or most <= 1:
+                    return text
+                most = max(most * 3 // 4, 1)
 
     def _missing(self) -> str:
         """Why there is nothing to show."""
@@ -220,19 +352,29 @@ class PlanTable(NamespaceWidget):
         return f"no call of {name} was recorded yet: {how}, and its steps are shown"
 
     def _show_source(self) -> None:
+        """What the chosen step did, the operations in it, and what was generated for it."""
         step, rows = self.step.value, [] if self._run is None else self._run.rows
-        source = next((row.source or "" for row in rows if row.step == step), "")
-        if not source:
+        row = next((row for row in rows if row.step == step), None)
+        if row is None:
             self._source.value = ""
             return
-        code = views.lines(source, _SOURCE_CHARACTERS)
-        self._source.value = views.styled(element("pre", code, aria_label=f"source of step {step}"))
+        head = join([element("b", f"step {row.step}"), views.long(f" {row.op} {row.spec}")])
+        parts = [element("p", head, class_="kb-head")]
+        known = [("form", row.form), ("time", seconds(row.seconds)), ("made at", row.place)]
+        parts.append(facts(known))
+        if row.parts:
+            inner = [element("li", views.long(_part(part))) for part in row.parts]
+            parts.append(element("ul", join(inner)))
+        if row.source:
+            code = views.lines(row.source, _SOURCE_CHARACTERS)
+            parts.append(element("pre", code, aria_label=f"source of step {step}"))
+        self._source.value = views.styled(join(parts))
 
     def _static_text(self) -> str:
         run, job = self._run, self._job
         above = []
         if job is not None and job.shown is not None:
-            above = [job_view.text(job.shown, job.rows, job.others)]
+            above = [job_view.text(job.shown, *job_view.fewer(job.rows, job.others))]
         if above and (run is None or isinstance(self.run.value, tuple)):
             return above[0]
         if run is None:
@@ -241,11 +383,18 @@ class PlanTable(NamespaceWidget):
         return "\n".join([*above, _title(run), *rows])
 
 
-def _job_parts(job: JobsReply | None) -> list[Html]:
-    """What stands above a run of the job that is shown, if one is."""
-    if job is None or job.shown is None:
-        return []
-    return job_view.parts(job.shown, job.rows, job.others)
+def _part(part: PlanPart) -> str:
+    return "  ".join(word for word in (part.op, part.spec, part.place or "") if word)
+
+
+def _heading(run: PlanRun) -> Html:
+    return element("p", element("b", _title(run)), class_="kb-head")
+
+
+def _percent(words: str) -> float:
+    """The number of `67% flop`; 0 where there is none."""
+    digits = words.partition("%")[0]
+    return float(digits) if digits.isdigit() else 0.0
 
 
 def _title(run: PlanRun) -> str:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, cast
 import ipywidgets as widgets
 import numpy as np
 
-from kbench.engine.core import fork_safety
+from kbench.engine.core import csr, fork_safety
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.graph import variables
-from kbench.engine.inspect import describe
+from kbench.engine.inspect import describe, sparse_summary
+from kbench.engine.inspect.number_format import MAX_DIGITS, STYLES, NumberFormat
 from kbench.engine.runtime import config
 from kbench.notebook.base import given
 from kbench.notebook.base.computed import ComputedValue
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _WRAPPED = {"flex_flow": "row wrap"}
 NAME = "TensorView"
+MAX_DENSE_ELEMENTS = 1 << 20
+"""Of a sparse value that may be shown dense: 8 MB of float64."""
 MODES = ("numbers", "heat map", "image", "histogram")
 
 
@@ -51,6 +54,8 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         self.redraws = Redraws(self._refresh_if_open, [variables.changed, config.changed])
         self.redraws.wanted = self._wanted
         self._computed: ComputedValue | None = None
+        self._matrix: Any = None  # a sparse value, whose stored numbers are on view
+        self._dense = False
         self._inside: list[tuple[str, Any]] = []
         self._name = name or ""
         try:
@@ -80,6 +85,18 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             tooltip="Which of the tensors inside is on view",
         )
         self.which.observe(lambda change: self._other(change.new), "value")
+        self.form = Dropdown(
+            options=list(STYLES),
+            description="format",
+            tooltip="How numbers are written; hex is for integers",
+        )
+        self.digits = Dropdown(
+            options=[("auto", None), *((str(at), at) for at in range(1, MAX_DIGITS + 1))],
+            description="digits",
+            tooltip="Significant digits of each number",
+        )
+        for control in (self.form, self.digits):
+            control.observe(lambda _change: self.redraws.throttle.request_now(), "value")
         self._make_controls()
         self.refresh()
         use_requested_subshell(self)
@@ -109,20 +126,41 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
 
     def _take(self, value: object, name: str) -> None:
         """Look at a value; ArgumentError, and nothing changes, when it has no numbers."""
-        array = given.array_of(value)
+        self._dense = False
+        array = self._stored(value)
         computed = None
         if array is None:
-            computed = ComputedValue(cast("Tensor", value))  # what holds no numbers is a symbol
+            # What holds no numbers is a symbol.
+            computed = ComputedValue(cast("Tensor", value), kept_sparse=True)
             try:
-                array = computed.compute_now()
+                array = self._stored(computed.compute_now())
             except ArgumentError:
                 computed.close()
                 raise
         if self._computed is not None:
             self._computed.close()
+        assert array is not None  # a value that was computed holds its numbers
         self._value, self._name, self._computed = value, name, computed
         self._array = array
         self.slice = first(array.shape)
+
+    def _stored(self, value: object) -> np.ndarray | None:
+        """The numbers of a value; of a sparse one those that it stores, until it is made dense."""
+        found = sparse_summary.held_matrix(value)
+        self._matrix = None if found is None or self._dense else csr.as_csr(found)
+        if self._matrix is not None:
+            return np.asarray(self._matrix.data)
+        return given.array_of(value if found is None else found.toarray())
+
+    def _make_dense(self) -> None:
+        """Show a sparse value as the array that it stands for."""
+        with self._lock:
+            self._dense = True
+            self._array = self._read()
+            self.slice = first(self._array.shape)
+            self._make_controls()
+            use_requested_subshell(self)
+        self._choose(self.slice)
 
     def _other(self, at: int) -> None:
         """Show another of the tensors inside."""
@@ -160,8 +198,8 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
 
     def replace(self, value: object, name: str) -> bool:
         """Look at another value of the same shape in the same way; False when it has another."""
-        array = given.array_of(value)
-        if array is None or array.shape != self._array.shape:
+        array = None if sparse_summary.held_matrix(value) is not None else given.array_of(value)
+        if array is None or array.shape != self._array.shape or self._matrix is not None:
             return False
         with self._lock:
             self._take(value, name)
@@ -202,13 +240,14 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         """The value as it is now; of a symbol the last one that is known."""
         try:
             if self._computed is None:
-                found = given.array_of(self._value)
+                found = self._stored(self._value)
             else:
-                found = self._computed.recompute()
+                known = self._computed.recompute()
+                found = None if known is None else self._stored(known)
         except ArgumentError as error:
             self._set_message(error.reason)
             return self._array
-        if found is None or found.ndim != self._array.ndim:
+        if found is None or (found.ndim != self._array.ndim and not self._dense):
             return self._array
         if found.shape != self._array.shape:  # fed another batch
             self._array = found
@@ -228,7 +267,10 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     # -------------------------------------------------------------- drawing
 
     def _numbers(self) -> str:
-        return html.array_view(self._array, self._name, self.slice)
+        form = NumberFormat(self.form.value, self.digits.value)
+        if self._matrix is not None:
+            return html.sparse_view(self._matrix, self._name, self.entry.value, form)
+        return html.array_view(self._array, self._name, self.slice, form)
 
     def _drawn(self, mode: str) -> str:
         """The picture with what it cannot show in words below it."""
@@ -305,7 +347,25 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         axes_row = widgets.HBox([self.rows, self.cols, self.index], layout=_WRAPPED)
         steppers_row = widgets.HBox(self.steppers, layout=_WRAPPED)
         chooser = [self.which] if self._inside else []
-        controls = widgets.VBox([self.mode, *chooser, axes_row, steppers_row])
+        self.entry = widgets.BoundedIntText(
+            description="from entry",
+            min=0,
+            max=max(self._array.size - 1, 0),
+            step=html.MAX_ENTRIES,
+            tooltip="The first stored value on view",
+        )
+        self.entry.observe(lambda _change: self.redraws.throttle.request_now(), "value")
+        self.dense_button = widgets.Button(
+            description="to dense", tooltip="Show it as an array, zeros included"
+        )
+        self.dense_button.on_click(lambda _button: self._make_dense())
+        written = widgets.HBox([self.form, self.digits], layout=_WRAPPED)
+        places: tuple[Any, ...] = (axes_row, steppers_row)
+        if self._matrix is not None:
+            small = np.prod(self._matrix.shape, dtype=object) <= MAX_DENSE_ELEMENTS
+            self.dense_button.disabled = not small
+            places = (widgets.HBox([self.entry, self.dense_button], layout=_WRAPPED),)
+        controls = widgets.VBox([self.mode, *chooser, *places, written])
         self.children = (controls, self._message, self._body)
 
     def _observe(self) -> None:
@@ -380,7 +440,10 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         self.redraws.stop()
 
     def _static_text(self) -> str:
-        return f"{describe.printable(self._name)}{self.slice}: {summary.line(self._array)}"
+        name = describe.printable(self._name)
+        if self._matrix is not None:
+            return f"{name}: {summary.line(self._matrix)}"
+        return f"{name}{self.slice}: {summary.line(self._array)}"
 
     def _static_html(self) -> str:
         return self._numbers()

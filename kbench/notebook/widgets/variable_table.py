@@ -10,18 +10,26 @@ import ipywidgets as widgets
 from kbench.engine.graph import variables
 from kbench.engine.inspect import describe
 from kbench.notebook.base import given
-from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.namespace_widget import NONE, NamespaceWidget, name_options
+from kbench.notebook.base.live_table import LiveTable
+from kbench.notebook.base.namespace_widget import NamespaceWidget, name_options
 from kbench.notebook.base.redraw import NameRows, names, rows
 from kbench.notebook.html import html, views
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import VariableRow
 
 NEEDED = "a dictionary of names, a Keras model, a K.function, a tensor, a list of these, or a text"
+PAGE_ROWS = 25
+"""Names of a page: what an output holds, and is sent ten times a second while a loop runs."""
+_MAX_LIVE_BYTES = 40_000
+"""Of a live page, which is whole even with the longest names; one that is saved is cut."""
 _SORTS: dict[str, Callable[[VariableRow], Any]] = {
     "name": lambda row: row.name,
+    "dtype[shape]": lambda row: (views.spec_of(row), row.name),
     "size": lambda row: (-(row.bytes or 0), row.name),
+    "range": lambda row: (row.text or "", row.name),
     "kind": lambda row: (row.kind, row.name),
+    "last shape": lambda row: (row.last is None, "" if row.last is None else str(row.last.shape)),
+    "version": lambda row: (-(row.version or 0), row.name),
 }
 
 
@@ -52,36 +60,43 @@ class VariableTable(NamespaceWidget):
             tooltip="Names to show; * stands for anything",
             continuous_update=False,
         )
-        self.sort = Dropdown(
-            options=list(_SORTS), description="sort by", tooltip="Order of the rows"
+        self.table = LiveTable(
+            views.NAMES,
+            self._body,
+            "name",
+            PAGE_ROWS,
+            self.redraws.throttle.request_now,
+            self._own_changes,
         )
-        self.chosen = Dropdown(
-            options=[(NONE, None)],
-            description="details of",
-            tooltip="The name whose details are shown below the table",
-        )
+        self.sort, self.chosen = self.table.sort, self.table.rows
+        self._wanted = ""  # a name whose page is to be turned to
         self._details = widgets.HTML()
-        controls = [self.filter, self.sort, self.chosen]
-        row = widgets.HBox(controls, layout={"flex_flow": "row wrap"})
-        self.children = (row, self._body, self._details)
-        for control in (self.filter, self.sort):
-            self._on_change(control, lambda _value: self.redraws.throttle.request_now())
+        self.children = (self.filter, self.table.box, self._details)
+        self._on_change(self.filter, self._filtered)
         self._on_change(self.chosen, self._chosen)
+
+    def _filtered(self, _pattern: str) -> None:
+        self.table.start = 0
+        self.redraws.throttle.request_now()
 
     def refresh(self) -> None:
         """Read the names again; statistics are taken only of what has changed."""
         with self._lock:
-            found = self._rows()
-            options = [(NONE, None), *name_options(row.key for row in found)]
-            self._set_options(self.chosen, options, self.chosen.value)
-            self._draw(views.names_table(found))
+            found = self._rows(self._wanted)
+            wanted = self._wanted or self.chosen.value
+            self.table.start, self._wanted = found.start, ""
+            self._draw(views.names_table(found, "names", _MAX_LIVE_BYTES))
+            self.table.show(name_options(row.key for row in found), found.total, wanted)
             self._detail()
 
     def choose(self, name: str) -> None:
         """Show the details of a name."""
-        self._set_options(self.chosen, self.chosen.options, name)
+        self._wanted = name
+        if name in [choice for _, choice in self.chosen.options]:
+            with self._own_changes():
+                self.chosen.value = name
         if self.redraws.running:
-            self._detail()
+            self.refresh()
 
     def _chosen(self, name: str | None) -> None:
         self._detail()
@@ -95,8 +110,15 @@ class VariableTable(NamespaceWidget):
         except ProtocolError:  # deleted meanwhile
             self._details.value = ""
 
-    def _rows(self) -> NameRows:
-        return rows(self._view, self.filter.value.strip() or None, _SORTS[self.sort.value])
+    def _rows(self, holding: str = "") -> NameRows:
+        return rows(
+            self._view,
+            self.filter.value.strip() or None,
+            _SORTS[self.sort.value or "name"],
+            self.table.reversed,
+            (self.table.start, PAGE_ROWS),
+            holding or None,
+        )
 
     def _static_text(self) -> str:
         found = self._rows()
@@ -111,7 +133,7 @@ def _names_of(value: object) -> dict[str, Any] | None:
     if value is None or type(value) is dict:
         return value
     found = given.values_inside(value, "")
-    if found is None and (describe.is_tensor(value) or describe.held_array(value) is not None):
+    if found is None and (describe.is_tensor(value) or given.holds_numbers(value)):
         found = [(given.identifier_of(value), value)]
     if found is None:
         return value if isinstance(value, dict) else None  # a namespace of a class of its own

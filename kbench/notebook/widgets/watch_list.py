@@ -11,9 +11,13 @@ from kbench.engine.graph import variables
 from kbench.engine.runtime import config
 from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
-from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options, sentence
+from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options
+from kbench.notebook.drawing import loss_picture
 from kbench.notebook.html import views
+from kbench.notebook.html.markup import Html, element, join
 from kbench.workbench.core_types import JsonObject
+from kbench.workbench.kernel import live_sampling
+from kbench.workbench.progress.loss_curves import Curve
 from kbench.workbench.protocol.findings import Watch, WatchRow
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches import watches
@@ -25,10 +29,14 @@ if TYPE_CHECKING:
 EMPTY = "no watches yet: type an expression such as K.mean(w), and press Enter"
 NEEDED = "an expression, a tensor, an array, a K.function, a Keras model, or a list of such"
 HELD = "values from before the running cell"
+_MIN_DRAWN = 3
+"""Values of a watch from which on their course is drawn."""
 
 
 class WatchList(NamespaceWidget):
-    """Expressions that are evaluated beside the program after each change, never while a cell runs.
+    """Expressions that are evaluated beside the program after each change.
+
+    While a cell trains, they are evaluated between its calls, and the loss is drawn as a curve.
 
     Arguments:
         expressions: what to watch at first: an expression, a tensor, an array, a K.function or a
@@ -40,8 +48,10 @@ class WatchList(NamespaceWidget):
         self, expressions: object = (), namespace: dict[str, object] | None = None
     ) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
+        self._follow_cells(self._sample)
         self.expressions: list[str] = []
         self._known: dict[str, WatchRow] = {}
+        self._courses: dict[str, Curve] = {}
         self._message = ""
         self._make_controls()
         wanted = [expression for expression in given.as_list(expressions) if expression is not None]
@@ -96,6 +106,7 @@ class WatchList(NamespaceWidget):
             if expression in self.expressions:
                 self.expressions.remove(expression)
                 self._known.pop(expression, None)
+                self._courses.pop(expression, None)
         self._list()
 
     def choose(self, name: str) -> None:
@@ -144,6 +155,8 @@ class WatchList(NamespaceWidget):
             self._message = error.reason
             self._show()
             return
+        if data.held and self._sampled:  # they are told as soon as they are evaluated
+            return
         news = [row.replaced(changed=False) for row in data.rows if row.state != "new"]
         self._take(news, HELD if data.held else "")
 
@@ -153,6 +166,15 @@ class WatchList(NamespaceWidget):
     def _told(self, data: JsonObject) -> None:
         self._take([WatchRow.from_json(row) for row in data["rows"]], "")
 
+    def _sample(self) -> None:
+        """Show what the watches are between two calls of the running cell."""
+        with self._lock:
+            wanted = list(self.expressions)
+        if wanted:
+            self._take(self.hub.inspector.sample_watches(wanted), live_sampling.WORDS)
+        else:
+            self._show()
+
     def _take(self, rows: Sequence[WatchRow], note: str) -> None:
         """News of some watches: a reply and what is told later may cross."""
         with self._lock:
@@ -161,8 +183,21 @@ class WatchList(NamespaceWidget):
                 known = self._known.get(name) or WatchRow(expression=name)
                 if name in self.expressions and (row.count or 0) >= (known.count or 0):
                     self._known[name] = row
+                    if row.count != known.count:
+                        self._keep(row)
             self._held = note
         self._show()
+
+    def _keep(self, row: WatchRow) -> None:
+        """Note the value of a number for its course."""
+        try:
+            value = float(row.text) if row.state == "value" else None
+        except ValueError:
+            value = None
+        if value is None:
+            self._courses.pop(row.expression, None)
+        else:
+            self._courses.setdefault(row.expression, Curve()).add(value)
 
     _held = ""
 
@@ -173,20 +208,38 @@ class WatchList(NamespaceWidget):
                 for expression in self.expressions
             ]
             message = self._message or self._held
-        lines = [(row.expression, views.long(row.before), views.long(_value(row))) for row in rows]
-        if not lines:
-            return sentence(message or EMPTY)
-        heads = ("watch", "before", "now")
-        return views.listing("watches", heads, lines, message)
+            courses = [self._drawn(row.expression) for row in rows]
+        losses = Html("") if self._hub is None else self._hub.losses()
+        if not rows:
+            said = element("p", views.long(message or EMPTY), class_="kb-note", role="status")
+            return views.styled(join([said, losses]))
+        lines: list[tuple[object, ...]] = [
+            (row.expression, views.long(row.before), views.long(_value(row))) for row in rows
+        ]
+        heads: tuple[str, ...] = ("watch", "before", "now")
+        if any(courses):
+            heads = (*heads, "course")
+            lines = [(*line, course) for line, course in zip(lines, courses, strict=True)]
+        return views.listing("watches", heads, lines, message, losses or None)
+
+    def _drawn(self, expression: str) -> Html:
+        """The course of a watched number."""
+        course = self._courses.get(expression)
+        if course is None or course.count < _MIN_DRAWN:
+            return Html("")
+        words = f"{expression}: {course.count} values, the last {course.last:.4g}"
+        size = loss_picture.SMALL_WIDTH, loss_picture.SMALL_HEIGHT
+        return loss_picture.curve(course, words, *size)
 
     def _static_text(self) -> str:
         with self._lock:
             rows = [
-                self._known[expression]
+                self._known.get(expression) or WatchRow(expression=expression)
                 for expression in self.expressions
-                if expression in self._known
             ]
-        return "\n".join(["watches", *(line(row) for row in rows)]) if rows else EMPTY
+        losses = [] if self._hub is None else self._hub.losses_text()
+        head = ["watches", *(line(row) for row in rows)] if rows else [EMPTY]
+        return "\n".join([*head, *losses])
 
 
 def _value(row: WatchRow) -> str:

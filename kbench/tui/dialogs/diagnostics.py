@@ -99,7 +99,7 @@ def _terminal(bench: ScreenBench) -> list[str]:
     kitty = "in use" if app.kitty_seen else "asked for, no key of it was seen"
     colours = app.colours
     return [
-        "terminal " + ("  ".join(shown) or "says nothing of itself"),
+        "terminal " + ("  ".join(shown) or "does not identify itself"),
         f"screen {size.width}x{size.height}, layout {layout}, theme {app.theme}, "
         f"colours {colours}, characters {'ASCII' if app.glyphs.rule == '-' else 'Unicode'}, "
         f"encoding {getattr(sys.__stdout__, 'encoding', '-')}, "

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import monotonic
+from typing import ClassVar
 
 from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, Static
@@ -186,6 +188,14 @@ class InputDialog(Modal[str | None]):
         if self._live is not None:
             self._live(self._value)
         self.dismiss(None)
+
+
+class PasswordDialog(InputDialog):
+    """A line for a cell that waits for it, which is not shown; ^C is for the cell, too."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+c", "cancel", "interrupt the cell", show=False, priority=True)
+    ]
 
 
 def may_replace(

@@ -9,14 +9,22 @@ from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager, may_replace
+from kbench.tui.dialogs.dialogs import (
+    ChoiceDialog,
+    InputDialog,
+    Pager,
+    PasswordDialog,
+    may_replace,
+)
 from kbench.tui.dialogs.history import HistoryScreen
 from kbench.tui.dialogs.jump import JumpScreen
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.keys import keys
 from kbench.tui.keys.key import Key
+from kbench.tui.keys.presets import PRESETS
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes.registry import BY_ID, LESSON, PANES
+from kbench.tui.prompt.vim import HELP
 from kbench.tui.text.text import OutputDecoder, safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, coloured
@@ -44,6 +52,12 @@ def show_help(bench: ScreenBench) -> None:
             lines += [Content(""), Content.styled("Everywhere", "bold")]
         for key in keys.of(place):
             lines.append(_key_line(bench, key))
+        if place == "prompt" and bench.prompt.vim is not None:
+            lines += [Content(""), Content.styled("Normal mode", "bold")]
+            lines += [
+                Content.assemble((f"  {key:<22} ", "$text-accent"), words) for key, words in HELP
+            ]
+            lines.append(Content("  A number before a command repeats it."))
     lines += [Content(""), Content.styled("Texts, lists and dialogs", "bold")]
     lines += [
         _key_line(bench, key)
@@ -54,7 +68,7 @@ def show_help(bench: ScreenBench) -> None:
     preset = bench.app.keymap.preset
     lines += [
         Content(""),
-        Content(f"Keys as in: {preset}. The palette changes this; emacs and vscode are there too."),
+        Content(f"Keys as in: {preset}. The palette changes this: {', '.join(PRESETS)}."),
         Content(f'Other keys: id = "key" below [keys] in {bench.app.keys_file}'),
     ]
     show_text(bench, f"Help: {BY_ID[pane].title}", lines)
@@ -117,7 +131,7 @@ async def show_documentation(bench: ScreenBench, assist: Assist) -> None:
     if text:
         show_text(bench, "Documentation", [Content(safe(line)) for line in text.split("\n")])
     else:
-        bench.notify("nothing is known about what stands at the cursor", 2)
+        bench.notify("no documentation for what is at the cursor", 2)
 
 
 def ask_restart(bench: ScreenBench, restart: Callable[[bool], None]) -> None:
@@ -182,8 +196,8 @@ def ask_interrupt_others(bench: ScreenBench) -> None:
     bench.open(ChoiceDialog("The running cell is another client's.", answers), act)
 
 
-def ask_input(bench: ScreenBench, prompt: str, password: bool) -> None:
-    """A cell has called input()."""
+def ask_password(bench: ScreenBench, prompt: str) -> None:
+    """A cell has called getpass(); Esc and ^C interrupt it."""
 
     def act(answer: str | None) -> None:
         session = bench.link.session
@@ -194,8 +208,8 @@ def ask_input(bench: ScreenBench, prompt: str, password: bool) -> None:
         else:
             session.answer(answer)
 
-    title = safe(prompt.replace("\n", " ")).strip() or "input"
-    bench.open(InputDialog(title, password=password), act)
+    title = safe(prompt.replace("\n", " ")).strip() or "password"
+    bench.open(PasswordDialog(title, password=True), act)
 
 
 def ask_save(bench: ScreenBench) -> None:

@@ -16,7 +16,10 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
+from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
+
+from kbench.tui.keys.bursts import BurstParser
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -90,6 +93,11 @@ class TerminalDriver(LinuxDriver):
         self.suspend_application_mode()
         self.start_application_mode()
         self._bench.refresh(layout=True)
+
+    def run_input_thread(self) -> None:
+        """Read the keys; text that comes as a burst of them is pasted."""
+        setattr(linux_driver, "XTermParser", BurstParser)  # noqa: B010 - what the thread makes
+        super().run_input_thread()
 
     def _watch(self, gone: Callable[[], None]) -> None:
         """Wait for the end of the terminal, which costs nothing until then."""

@@ -86,7 +86,8 @@ class KeyQueue:
         )
         into = self._app.focused if self._app.screen_stack else None
         await self._forward(event)
-        if not (typed and isinstance(into, (Input, TextArea))):
+        text = isinstance(into, (Input, TextArea)) and not getattr(into, "commanding", False)
+        if not (typed and text):
             self._blocked, self._rounds_left, self._since = True, QUIET_ROUNDS, time.monotonic()
             self._send_probe()
 

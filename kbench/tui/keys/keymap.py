@@ -55,7 +55,7 @@ def load(path: Path) -> Keymap:
     problems = [f"{path}: there is no {name!r}" for name in table if name not in ("preset", "keys")]
     preset, own = table.get("preset", "default"), table.get("keys", {})
     if not isinstance(preset, str) or preset not in PRESETS:
-        problems.append(f"{path}: there is no preset {preset!r}; there are {', '.join(PRESETS)}")
+        problems.append(f"{path}: unknown preset {preset!r}; choose from {', '.join(PRESETS)}")
         preset = "default"
     if not isinstance(own, dict):
         problems.append(f"{path}: 'keys' must be a table of id = \"key,key\"")

@@ -44,7 +44,7 @@ MAIN = (
     Key("main", "compare", "alt+c", "compare", "compare an expression: engines or settings"),
     Key("main", "save", "alt+s", "save", "write the session to a script or a notebook"),
     Key("main", "restart", "alt+r,ctrl+f5", "restart", "restart the kernel"),
-    Key("main", "resume", "alt+u", "resume", "bring back the cells of an earlier session"),
+    Key("main", "resume", "alt+u", "resume", "restore the cells of an earlier session"),
     Key("main", "lessons", "alt+l", "lessons", "lessons: list them, take one"),
     Key("main", "lesson_next", "alt+o", "learn('next')", "lesson: go on"),
     Key("main", "lesson_back", "alt+p", "learn('back')", "lesson: the step before"),

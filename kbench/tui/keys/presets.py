@@ -89,4 +89,25 @@ _VSCODE = {
     "index": "colon,alt+g",
 }
 
-PRESETS: dict[str, dict[str, str]] = {"default": {}, "emacs": _EMACS, "vscode": _VSCODE}
+_VIM = {
+    # Escape and a letter typed soon after it come as alt and that letter.
+    "run": "alt+enter,ctrl+enter",
+    "select_all": "ctrl+shift+a",
+    "row_page_up": "pageup,ctrl+u",
+    "row_page_down": "pagedown,ctrl+d",
+    "node_page_up": "pageup,ctrl+u",
+    "node_page_down": "pagedown,ctrl+d",
+    "page_up": "pageup,ctrl+u",
+    "page_down": "pagedown,ctrl+d",
+    "line_start": "home,0,circumflex_accent",
+    "line_end": "end,dollar_sign",
+    "find": "slash,f",
+    "text_page": "space,pagedown,ctrl+d",
+}  # beside the letters that panes have in every preset; the prompt's are in `prompt/vim.py`
+
+PRESETS: dict[str, dict[str, str]] = {
+    "default": {},
+    "emacs": _EMACS,
+    "vscode": _VSCODE,
+    "vim": _VIM,
+}

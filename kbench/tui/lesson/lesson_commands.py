@@ -11,7 +11,7 @@ from textual.content import Content
 from kbench.tui.dialogs.dialogs import ChoiceDialog
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.lesson import lesson_words
-from kbench.tui.prompt.prompt import completeness
+from kbench.tui.prompt.typed_code import completeness
 from kbench.tui.signal import QuitWanted
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import coloured
@@ -133,7 +133,7 @@ class LessonCommands:
         ]
         if len(known) != 1:
             ways = ", ".join(f":{name}" for name in known or actions)
-            self._display.say([Content(f"no command :{word}; there are {ways}"[:400])])
+            self._display.say([Content(f"unknown command :{word}; choose from {ways}"[:400])])
         elif self._model.open:
             actions[known[0]]()
         self._put_back()

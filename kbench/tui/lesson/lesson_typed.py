@@ -14,7 +14,7 @@ from kbench.tui.lesson.lesson_words import COMMANDS
 from kbench.workbench.lessons.lesson_files import BLANK
 
 _LINE = re.compile(r":([a-z]+)((?: +[a-z]+)*)")
-_OVER = re.compile(r":([a-z]+)$|%(hint|check|solution|skip)$")
+_OVER = re.compile(r":([a-z]+)$|%(hint|check|solution|skip|again)$")
 _MAGIC = re.compile(r"%(hint|check|solution|skip|again)((?: +\S+)*)")
 _RESET = re.compile(r"%lesson\s+reset")
 _LESSON = re.compile(r"%lesson +(\d{1,3}|off)")

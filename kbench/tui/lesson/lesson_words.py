@@ -33,7 +33,7 @@ COMMANDS: dict[str, str] = {
     "reset": "restart the lesson",
     "fold": "fold the lesson to one line, or unfold it",
     "lessons": "all lessons, to take another",
-    "leave": "close the lesson; the place is kept",
+    "leave": "close the lesson; your place is kept",
     "help": "this list",
     "quit": "leave the workbench",
 }
@@ -95,7 +95,7 @@ def commands() -> list[Content]:
         for name, words in COMMANDS.items()
     ]
     first = "Whatever does not begin with a colon is Python; try what you like at any step. "
-    first += "A command is taken wherever it is typed, and what stood there stays."
+    first += "Commands work wherever you type them; your input comes back."
     return [Content(first), Content(""), *rows]
 
 

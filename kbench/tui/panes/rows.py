@@ -24,6 +24,7 @@ KIND_WORDS = {
     "object": "object",
     "model": "model",
     "layer": "layer",
+    "property": "prop",
 }
 
 
@@ -33,6 +34,8 @@ MAX_KIND_CELLS = 7
 
 def kind_word(row: NameRow) -> str:
     """`var`, `input`, `array`; of Python's own values the type: `float`, `dict`, `str`."""
+    if row.type == "NoneType":
+        return "None"
     if row.kind in ("scalar", "sequence") and 0 < len(row.type) <= MAX_KIND_CELLS:
         return row.type
     return KIND_WORDS.get(row.kind, row.kind[:MAX_KIND_CELLS])
@@ -121,6 +124,7 @@ class NameRow:
     version: int | None = None
     place: str = ""
     evaluated: bool = False
+    length: int | None = None  # of a container or a text
     label: str = ""  # of a part: its name within the whole, which `name` addresses
     parts: int = 0
     code: str = ""
@@ -141,8 +145,13 @@ class NameRow:
         return (
             self.kind in ("variable", "array")
             or self.evaluated
-            or (self.kind == "scalar" and self.shape is not None)
+            or (self.kind in ("scalar", "object") and self.shape is not None)  # or of pandas
         )
+
+    @property
+    def openable(self) -> bool:
+        """True for what has no cells and no graph, but entries or lines."""
+        return self.kind in ("sequence", "object", "scalar") and not self.held
 
 
 @dataclass(frozen=True)
@@ -158,6 +167,8 @@ class ArrayWindow:
     cols: tuple[int, int, int]
     cells: list[list[str]] = field(default_factory=list)
     heat: list[str] = field(default_factory=list)  # a digit per cell, '-' for none
+    row_names: list[str] = field(default_factory=list)  # of a table of pandas
+    col_names: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, reply: WindowReply) -> ArrayWindow:
@@ -173,6 +184,8 @@ class ArrayWindow:
             cols=(col, col_stop, col_total),
             cells=reply.cells,
             heat=reply.heat,
+            row_names=reply.row_names or [],
+            col_names=reply.col_names or [],
         )
 
 
@@ -269,6 +282,7 @@ def row_of(row: VariableRow) -> NameRow:
         place=row.place or "",
         evaluated=row.last is not None and bool(row.last.text),
         label=row.label or "",
+        length=row.length,
         parts=row.parts or 0,
         code=row.code or "",
     )

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING
 
 from kbench.tui.lesson.lesson_words import COMMANDS
 from kbench.tui.messages import HintChanged
-from kbench.tui.prompt.completion import CompletionList, Match
+from kbench.tui.prompt.completion import MAX_MATCHES, CompletionList, Match
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.link import AskFailed, Latest
-from kbench.workbench.protocol.session import Help
+from kbench.workbench.protocol.session import Help, Meanings
 
 if TYPE_CHECKING:
     from kbench.tui.screen_bench import ScreenBench
+    from kbench.workbench.session.session_interface import Completion
 
 ENGAGED = ("up", "down", "enter")
 TYPING_PAUSE_SECONDS = 0.08
 """Seconds without a key before the kernel is asked."""
+MEANING_SECONDS = 0.3
+"""For the kernel to say what completions are; beyond it the list comes without."""
+_QUALIFIED = re.compile(r"(?:[^\W\d]\w*\.)+$")
 _DOTTED = re.compile(r"[A-Za-z_][\w]*(\.[\w]*)+$")
 _QUOTED_HINT = re.compile(r"(: |-> )'([^']*)'")  # hints that Python keeps as text
 
@@ -154,7 +158,7 @@ class Assist:
     def _ask_matches(self, explicit: bool) -> None:
         text, position = self.prompt.text, self.prompt.position
         if commands := self._commands():
-            self._offer(commands, ["lesson"] * len(commands), (0, position), explicit)
+            self._offer([Match(one, "lesson") for one in commands], (0, position), explicit)
             return
 
         async def fetch() -> None:
@@ -162,18 +166,34 @@ class Assist:
             prompt = self.prompt
             if found is None or (prompt.text, prompt.position) != (text, position):
                 return
-            self._offer(found.matches, found.kinds, (found.start, found.end), explicit)
+            matches = await self._meant(found, text)
+            if (prompt.text, prompt.position) == (text, position):
+                self._offer(matches, (found.start, found.end), explicit)
 
         self._matches.submit(fetch)
 
-    def _offer(
-        self, texts: list[str], kinds: list[str], span: tuple[int, int], explicit: bool
-    ) -> None:
+    async def _meant(self, found: Completion, text: str) -> list[Match]:
+        """The completions with what they are; without where the kernel does not tell at once."""
+        before = _QUALIFIED.search(text[: found.start])
+        prefix = before.group() if before else ""
+        plain = [Match(*pair) for pair in zip(found.matches, found.kinds, strict=False)]
+        names = [prefix + one.text for one in plain[:MAX_MATCHES]]
+        try:
+            told = await self.bench.link.ask(Meanings(names=names), timeout=MEANING_SECONDS)
+        except AskFailed:
+            return plain
+        known = zip(plain, told.kinds, told.signatures, strict=False)
+        meant = [
+            Match(one.text, kind or one.kind, signature.replace("\n", " "))
+            for one, kind, signature in known
+        ]
+        return meant + plain[len(meant) :]
+
+    def _offer(self, matches: list[Match], span: tuple[int, int], explicit: bool) -> None:
         options, prompt = self.popup, self.prompt
         if options is None:
             return
         typed = prompt.text[span[0] : span[1]]
-        matches = [Match(text, kind) for text, kind in zip(texts, kinds, strict=False)]
         if not typed.rpartition(".")[2].startswith("_"):
             public = [
                 match for match in matches if not match.text.rpartition(".")[2].startswith("_")

@@ -9,11 +9,18 @@ from textual.geometry import Offset, Region
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
+from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import one_line
 from kbench.tui.themes import MUTED
 
 MAX_MATCHES = 200
 """Completions that are listed; who wants others types another letter."""
+MAX_NAME_CELLS = 40
+"""Of a completion's name."""
+MAX_ABOUT_CELLS = 72
+"""Of its signature: the line below the prompt has all of it once it is called."""
+FRAME_CELLS = 7
+"""Of a row beside its words: two borders, the scrollbar, the mark and the blanks between."""
 MAX_LIST_ROWS = 10
 """Rows of the list on the screen; the others are scrolled to."""
 
@@ -24,6 +31,12 @@ class Match:
 
     text: str
     kind: str = ""
+    signature: str = ""  # of a function, `(x: float[rows, cols], axis=-1)`
+
+    @property
+    def shown(self) -> str:
+        """As the list has it: what is called with its parentheses."""
+        return f"{self.text}()" if self.kind == "function" else self.text
 
 
 class CompletionList(OptionList, can_focus=False):
@@ -40,14 +53,23 @@ class CompletionList(OptionList, can_focus=False):
         self.matches = matches[:MAX_MATCHES]
         self.span = span
         self.clear_options()
-        width = min(max((len(match.text) for match in self.matches), default=0), 40)
-        self.add_options([Option(self._words(match, width)) for match in self.matches])
+        name, about = self._cells(self.screen.size.width)
+        self.add_options([Option(self._words(match, name, about)) for match in self.matches])
         self.display = bool(self.matches)
         self.highlighted = 0 if self.matches else None
 
-    def _words(self, match: Match, width: int) -> Content:
-        shown = one_line(match.text, width).ljust(width)
-        return Content.assemble(shown, (f"  {one_line(match.kind, 10)}", MUTED))
+    def _cells(self, width: int) -> tuple[int, int]:
+        """Cells of the names, and of what is told of them."""
+        name = min(max((len(match.shown) for match in self.matches), default=0), MAX_NAME_CELLS)
+        about = max((len(match.signature or match.kind) for match in self.matches), default=0)
+        return name, max(min(about, MAX_ABOUT_CELLS, width - name - FRAME_CELLS), 0)
+
+    def _words(self, match: Match, name: int, about: int) -> Content:
+        glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
+        mark = glyphs.function if match.kind == "function" else " "
+        shown = one_line(match.shown, name, glyphs.ellipsis).ljust(name)
+        told = one_line(match.signature or match.kind, about, glyphs.ellipsis)
+        return Content.assemble((f"{mark} ", MUTED), shown, (f"  {told}", MUTED))
 
     def hide(self) -> None:
         """Take the list away."""
@@ -86,8 +108,8 @@ class CompletionList(OptionList, can_focus=False):
         if not screen.contains(*cursor):
             self.display = False
             return
-        texts = [min(len(match.text), 40) for match in self.matches]
-        width = min(max(texts, default=10) + 16, screen.width)
+        name, about = self._cells(screen.width)
+        width = min(name + about + FRAME_CELLS, screen.width)
         above, below = cursor.y - screen.y, screen.bottom - cursor.y - 1
         rows = min(len(self.matches) + 2, MAX_LIST_ROWS + 2, max(above, below))
         if rows < 3:

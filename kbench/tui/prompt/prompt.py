@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
-import codeop
-import warnings
+from dataclasses import dataclass
 
 from textual import events
 from textual.geometry import Offset
@@ -13,11 +11,12 @@ from textual.style import Style
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Selection, TextAreaTheme
 
-from kbench.engine.core import syntax
 from kbench.tui.keys import keys
 from kbench.tui.lesson.lesson_typed import TypedCommand, command_in, retyped
 from kbench.tui.messages import HintChanged, PromptResized, Submitted
 from kbench.tui.prompt.field import act_on
+from kbench.tui.prompt.typed_code import completeness, indent_after
+from kbench.tui.prompt.vim import Vim
 from kbench.tui.text.text import typed
 from kbench.workbench.lessons.lesson_files import BLANK
 from kbench.workbench.lessons.lesson_pages import blanks, filled_in, made
@@ -47,54 +46,15 @@ SYNTAX = {
 }
 
 
-def completeness(code: str) -> str:
-    """'complete', 'incomplete' or 'invalid': Python's own rule, magics and shell lines included."""
-    stripped = code.strip()
-    if not stripped or stripped[0] in "%!?" or stripped.endswith("?"):
-        return "incomplete" if stripped.startswith("%%") and not code.endswith("\n") else "complete"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compiled = codeop.compile_command(code, "<prompt>", "exec")
-    except (SyntaxError, OverflowError, ValueError):
-        return "complete" if _awaits(code) else "invalid"
-    if compiled is None:
-        return "incomplete"
-    lines = code.split("\n")
-    if len(lines) > 1 and lines[-1].strip() and _opens_block(code):
-        return "incomplete"
-    return "complete"
+@dataclass(frozen=True)
+class Aside:
+    """What stands in the prompt while it is put aside, and the inputs that Up walks through."""
 
-
-def _awaits(code: str) -> bool:
-    """True for a top-level await, which the kernel runs although Python's compiler refuses it."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            compile(code, "<prompt>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    except (SyntaxError, ValueError):
-        return False
-    return True
-
-
-def _opens_block(code: str) -> bool:
-    """True when the last statement is a block that may go on."""
-    try:
-        body = syntax.parse_module(code).body
-    except (SyntaxError, ValueError):
-        return False
-    return bool(body) and hasattr(body[-1], "body") and body[-1].end_lineno == code.count("\n") + 1
-
-
-def indent_after(line: str) -> str:
-    """The indentation of a line that follows `line`."""
-    indent = line[: len(line) - len(line.lstrip())]
-    body = line.split("#")[0].rstrip() if '"' not in line and "'" not in line else line.rstrip()
-    if body.endswith((":", "(", "[", "{")):
-        return indent + "    "
-    if body.lstrip().split(" ")[0] in ("return", "raise", "pass", "break", "continue"):
-        return indent[4:]
-    return indent
+    text: str
+    selection: Selection
+    given: str
+    starter: str
+    inputs: list[str]
 
 
 class Prompt(TextArea):
@@ -106,7 +66,10 @@ class Prompt(TextArea):
         """Text or cursor have changed."""
 
     class Asked(Message):
-        """complete, search, signature, leave, quit, up, down; go_on: Enter without text."""
+        """complete, search, signature, close, leave, quit, up, down; go_on: Enter without text.
+
+        close: the list of completions alone.
+        """
 
         def __init__(self, what: str) -> None:
             self.what = what
@@ -132,6 +95,8 @@ class Prompt(TextArea):
         self.list_keys: tuple[str, ...] = ()  # kept by the assistant: keys that go to its list
         self.given = self.starter = ""  # what a lesson has put here, and its code with the blanks
         self.taught = False  # a lesson is open, and takes words after a colon
+        self._aside: Aside | None = None  # while a cell waits for a line
+        self.vim: Vim | None = None  # takes the keys first
 
     # ------------------------------------------------------------------ history
 
@@ -145,6 +110,35 @@ class Prompt(TextArea):
         """Put the inputs of earlier sessions before those of this one."""
         self.inputs[:0] = older
         self._at += len(older)
+
+    # ------------------------------------------------------------------ answers
+
+    @property
+    def answering(self) -> bool:
+        """Whether a cell waits for what is typed."""
+        return self._aside is not None
+
+    @property
+    def own_text(self) -> str:
+        """What is typed and has not run, be it put aside or not."""
+        return self.text if self._aside is None else self._aside.text
+
+    def put_aside(self, inputs: list[str]) -> None:
+        """Make room for an answer; Up walks through `inputs` meanwhile. Does nothing twice."""
+        if self._aside is None:
+            if self.vim is not None:
+                self.vim.insert()
+            own = Aside(self.text, self.selection, self.given, self.starter, self.inputs)
+            self.put("")
+            self._aside, self.inputs, self._at = own, inputs, len(inputs)
+
+    def take_back(self) -> None:
+        """Go on with what was put aside."""
+        own, self._aside = self._aside, None
+        if own is not None:
+            self.inputs, self._at = own.inputs, len(own.inputs)
+            self.put(own.text)
+            self.selection, self.given, self.starter = own.selection, own.given, own.starter
 
     def walk_history(self, step: int) -> bool:
         """Show the previous (-1) or next (1) input that starts like the draft; False at the end."""
@@ -224,6 +218,52 @@ class Prompt(TextArea):
             return Offset()
         return super().scroll_cursor_visible(center, animate)
 
+    # ------------------------------------------------------------------ vim
+
+    def use_vim(self, wanted: bool) -> None:
+        """Have the keys of vim, or no longer."""
+        if wanted != (self.vim is not None):
+            self.vim = Vim(self) if wanted else None
+            self.tell_mode()
+
+    @property
+    def commanding(self) -> bool:
+        """Whether a letter is a command, which may lead elsewhere."""
+        return self.vim is not None and self.vim.normal
+
+    @property
+    def composing(self) -> bool:
+        """Whether code is typed, which can be completed."""
+        return not self.answering and not self.commanding
+
+    @property
+    def mark(self) -> str:
+        """The mode that the keys are in, '' where there is but one."""
+        return "" if self.vim is None else self.vim.mark
+
+    def tell_mode(self) -> None:
+        """It has changed."""
+        self.post_message(HintChanged(""))
+
+    def go_to(self, offset: int) -> None:
+        """Put the cursor at an offset into the text."""
+        self.move_cursor(self._location(offset))
+
+    def open_line(self, below: bool) -> None:
+        """A new line below or above that of the cursor, indented as it asks for."""
+        row = self.cursor_location[0]
+        line = self.document.lines[row]
+        if below:
+            end = (row, len(line))
+            self.replace(f"\n{indent_after(line)}", end, end)
+            self.move_cursor((row + 1, len(self.document.lines[row + 1])))
+        else:
+            indent = line[: len(line) - len(line.lstrip())]
+            self.replace(f"{indent}\n", (row, 0), (row, 0))
+            self.move_cursor((row, len(indent)))
+
+    # ------------------------------------------------------------------ keys
+
     @property
     def position(self) -> int:
         """The cursor as an offset into the text."""
@@ -244,11 +284,19 @@ class Prompt(TextArea):
         self._submit(now=True)
 
     def _submit(self, now: bool = False) -> None:
+        if self.vim is not None:
+            self.vim.insert()
+        if self.answering:
+            self.post_message(Submitted(self.text, now))
+            return
         code = self.text.rstrip()
         self.post_message(Submitted(code, now) if code else self.Asked("go_on"))
 
     def action_newline(self) -> None:
-        """Break the line and indent as the line before asks for."""
+        """Break the line and indent as the line before asks for; in vim's normal mode, go on."""
+        if self.commanding:
+            self.action_cursor_down()
+            return
         row, column = self.cursor_location
         line = self.document.lines[row][:column]
         self._replace_via_keyboard("\n" + indent_after(line), *self.selection)
@@ -260,6 +308,9 @@ class Prompt(TextArea):
         return found if self.taught or (found and not found.rest) else None
 
     def _enter(self) -> None:
+        if self.answering:
+            self._submit()
+            return
         if self.taught and self.command is not None:
             self._submit()
             return
@@ -284,11 +335,19 @@ class Prompt(TextArea):
     async def _on_key(self, event: events.Key) -> None:
         if event.key.startswith("alt+"):  # it has a character, but nobody means to type it
             event.prevent_default()
+            if self.vim is not None and not self._bound(event.key):
+                self.vim.take_escaped(event.key.removeprefix("alt+"))
             return
         if event.key in self.list_keys:
             event.stop()
             event.prevent_default()
             self.post_message(self.ListKey(event.key))
+            return
+        if self.vim is not None and self.vim.take(event):
+            event.stop()
+            event.prevent_default()
+            if event.key == "escape":
+                self.post_message(self.Asked("close"))
             return
         if event.key == "enter":
             event.stop()
@@ -300,6 +359,11 @@ class Prompt(TextArea):
             event.prevent_default()
             return
         await super()._on_key(event)
+
+    def _bound(self, key: str) -> bool:
+        """Whether a key does something now."""
+        found = self.screen.active_bindings.get(key)
+        return found is not None and found.enabled
 
     def on_paste(self, event: events.Paste) -> None:
         """A whole answer takes the place of the code with the blanks, not of the first blank.

@@ -11,6 +11,7 @@ from kbench.tui.session import status
 from kbench.tui.session.status_lines import StatusLines
 from kbench.tui.signal import (
     CellEnded,
+    InputWanted,
     KernelLost,
     KernelRestarted,
     KernelStarted,
@@ -21,6 +22,8 @@ from kbench.tui.signal import (
 )
 from kbench.tui.text.glyphs import counted
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart
+from kbench.tui.transcript.fit_curve import FitCurve
+from kbench.tui.transcript.pictures import Pictures
 
 if TYPE_CHECKING:
     from kbench.tui.screen_bench import ScreenBench
@@ -34,6 +37,7 @@ class SessionController:
     def __init__(self, bench: ScreenBench) -> None:
         self.bench = bench
         self.lines = StatusLines(bench)
+        self.pictures = Pictures(bench)
         self._now = bench.session
         self._early: list[Block] = []
         self._stuck = False
@@ -170,7 +174,7 @@ class SessionController:
             case events.Told():
                 self._told(event)
             case events.InputRequested():
-                overlays.ask_input(self.bench, event.prompt, event.password)
+                self.bench.tell(InputWanted(event.cell, event.prompt, event.password))
             case events.Stuck():
                 self._became_stuck()
             case _:
@@ -224,10 +228,14 @@ class SessionController:
         self.transcript.changed(block)
 
     def _stream(self, event: events.Stream) -> None:
-        block = self._block(event.cell)
+        self.show_output(event.cell, event.text, event.name)
+
+    def show_output(self, cell: int, text: str, name: str = "stdout") -> None:
+        """Add text to what a cell has printed."""
+        block = self._block(cell)
         if block is not None:
-            self._cleared(block, event.cell)
-            block.stream(event.name, event.text)
+            self._cleared(block, cell)
+            block.stream(name, text)
             self.transcript.refit()
 
     def _clear_output(self, event: events.ClearOutput) -> None:
@@ -250,7 +258,9 @@ class SessionController:
             self._cleared(block, event.cell)
             if event.count is not None:
                 block.count = event.count
-            block.add(ResultPart(event.text, labelled=event.count is not None))
+            part = ResultPart(event.text, labelled=event.count is not None)
+            block.add(part)
+            self.pictures.add(block, part, event.data)
             self.transcript.refit()
 
     def _error(self, event: events.Error) -> None:
@@ -307,6 +317,9 @@ class SessionController:
     def _told(self, event: events.Told) -> None:
         if event.kind == "pace":
             self._now.pace = event.data
+        elif event.kind == "fit" and (block := self.running()) is not None:
+            block.fit = FitCurve.of(event.data)
+            self.transcript.changed(block)
         self.bench.tell(Pushed(event.kind, event.data))
 
     def _changed(self, event: events.Changed) -> None:

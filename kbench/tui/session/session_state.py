@@ -22,6 +22,7 @@ class SessionState:
     ready_seconds: float | None = None  # from its start until it answered
     death: events.Died | None = None
     memory: int = 0  # bytes of the kernel process, when last asked
+    asks: str = ""  # what the running cell asks for at the prompt
     pace: JsonObject = field(default_factory=dict)  # of the running cell's loop
     since: float = field(default_factory=time.monotonic)  # when it began what it does now
     last_seconds: float | None = None  # what the last cell took

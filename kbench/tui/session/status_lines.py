@@ -13,6 +13,7 @@ from kbench.tui.session import status
 from kbench.tui.session.bars import Banner, HintLine, Line, StatusLine
 from kbench.tui.signal import SettingsChanged, WidthsChanged
 from kbench.tui.text.glyphs import counted, human_seconds
+from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 
 if TYPE_CHECKING:
@@ -75,12 +76,19 @@ class StatusLines:
             if self.bench.link.attached:
                 text = f"type ahead: the kernel answers when its cell has ended{queued}"
         for line in self.bench.views(HintLine):
-            line.set_text(text or self._keys(line.size.width), "$text" if self._hint else MUTED)
+            typing = self.bench.arrangement.focused_pane() == "prompt"
+            mark = self.bench.prompt.mark if typing else ""
+            room = line.size.width - len(mark)
+            words = f"{mark}  {text or self._keys(room)}" if mark else text or self._keys(room)
+            line.set_text(words, "$text" if self._hint else MUTED)
 
     def _keys(self, width: int) -> str:
         """The keys of the focused pane, as many as fit, and that of the help with all of them."""
         bench, arrangement = self.bench, self.bench.arrangement
         pane = arrangement.focused_pane()
+        if self._now.asks and pane == "prompt":
+            interrupt, end = bench.key_word("interrupt"), bench.key_word("end_input")
+            return f"Enter answers  {interrupt} interrupts the cell  {end} ends the input"
         ending = f"{bench.key_word('help')} help"
         parts = ["Enter run"] if pane == "prompt" else []
         if pane == "prompt" and arrangement.choices.lesson:
@@ -100,11 +108,14 @@ class StatusLines:
         blocks = transcript.blocks[self._now.first_block :]
         ahead = sum(block.state in ("queued", "running") for block in blocks)
         counts = [block.count for block in blocks if block.count is not None and not block.past]
-        words = f"In [{max(counts, default=self._now.ran_before) + 1 + ahead}]"
+        known = self._now
+        words = f"In [{max(counts, default=known.ran_before) + 1 + ahead}]"
+        label = " answer: " if known.asks else f" {words}: "
+        words = f"Answer: {safe(known.asks)}" if known.asks else words
         self.bench.prompt.border_title = Content(words)
-        line = Content.assemble((f" {words}: "[:LABEL_CELLS].ljust(LABEL_CELLS), "$text-success"))
-        if (label := self.bench.view(Line, "label")) is not None:
-            label.show(line)
+        line = Content.assemble((label[:LABEL_CELLS].ljust(LABEL_CELLS), "$text-success"))
+        if (before := self.bench.view(Line, "label")) is not None:
+            before.show(line)
         ours = [block for block in transcript.blocks if block.state != "note" and not block.past]
         seconds, cells = sum(block.seconds or 0.0 for block in ours), len(ours)
         words = f": {counted(cells, 'cell')}, {human_seconds(seconds)}" if cells else ""

@@ -39,7 +39,7 @@ class UnsentInput:
     def typed(self) -> None:
         """The prompt has changed; what it holds is written down once the user pauses."""
         prompt = self.bench.prompt
-        self.text = "" if prompt.as_given else prompt.text
+        self.text = "" if prompt.as_given else prompt.own_text
         if self._timer is None:
             self._timer = self.bench.later(JOURNAL_PAUSE_SECONDS, self._pause)
         else:

@@ -24,6 +24,7 @@ class Glyphs:
     missing: str
     more: str
     newline: str
+    function: str
 
 
 UNICODE = Glyphs(
@@ -40,6 +41,7 @@ UNICODE = Glyphs(
     missing="·",
     more="›",
     newline="⏎",
+    function="ƒ",
 )
 ASCII = Glyphs(
     bars=".:-=+*#@",
@@ -55,6 +57,7 @@ ASCII = Glyphs(
     missing=".",
     more=">",
     newline="/",
+    function="f",
 )
 
 

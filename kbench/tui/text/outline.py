@@ -7,15 +7,11 @@ from dataclasses import replace
 
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.rows import NameRow
+from kbench.workbench.contents.address import root_of
 from kbench.workbench.protocol.names import VariableRow
 
 MAX_UNFOLDED_LAYERS = 64
 """Layers whose weights one key unfolds."""
-
-
-def root_of(key: str) -> str:
-    """The user's name that a part belongs to."""
-    return key.partition("/")[0]
 
 
 class Outline:

@@ -180,16 +180,7 @@ class Table(LineView):
         return "table--flash" if self._rows[y][0] in self._flashing else ""
 
     def _join(self, mark: str, cells: Sequence[Content]) -> Content:
-        parts: list[Content | str] = [mark]
-        for column, width, cell in zip(self.columns, self._widths, cells, strict=True):
-            if width == 0:
-                continue
-            if cell.cell_length > width:
-                cell = cut(cell, width, self.glyphs.ellipsis)
-            pad = " " * (width - cell.cell_length)
-            parts += [pad, cell] if column.right else [cell, pad]
-            parts.append(" " * self.gap)
-        return Content.assemble(*parts[:-1])
+        return joined(mark, self.columns, self._widths, cells, self.gap, self.glyphs.ellipsis)
 
     # ------------------------------------------------------------------ the cursor
 
@@ -247,6 +238,27 @@ class Table(LineView):
             self.go(at)
             if event.chain == 2:
                 self.action_open()
+
+
+def joined(
+    mark: str,
+    columns: Sequence[Column],
+    widths: Sequence[int],
+    cells: Sequence[Content],
+    gap: int,
+    ellipsis: str,
+) -> Content:
+    """The cells of a row side by side behind a mark, each as wide as its column."""
+    parts: list[Content | str] = [mark]
+    for column, width, cell in zip(columns, widths, cells, strict=True):
+        if width == 0:
+            continue
+        if cell.cell_length > width:
+            cell = cut(cell, width, ellipsis)
+        pad = " " * (width - cell.cell_length)
+        parts += [pad, cell] if column.right else [cell, pad]
+        parts.append(" " * gap)
+    return Content.assemble(*parts[:-1])
 
 
 def cut(cell: Content, width: int, ellipsis: str) -> Content:

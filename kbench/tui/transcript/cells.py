@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from textual.content import Content
 from textual.highlight import highlight
 
+from kbench.tui.text import half_blocks
 from kbench.tui.text.glyphs import Glyphs, human_seconds
+from kbench.tui.text.half_blocks import Canvas
 from kbench.tui.text.text import OutputDecoder, fold_words, one_line, safe, wrap
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.error_rows import EXPLAIN, error_rows
+from kbench.tui.transcript.fit_curve import FitCurve
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.output.terminal_lines import overwrite, settled
+
+if TYPE_CHECKING:
+    from kbench.workbench.output.picture import Picture
 
 MAX_PART_LINES = 10_000
 """Lines that are kept of one output; of a longer one the last are."""
@@ -21,6 +28,7 @@ RELEASED_LINES = 20
 """Lines that are left of the outputs of the oldest cells, once there are too many in all."""
 MAX_LINE_CHARACTERS = 10_000
 """Characters of one line; a number says how many more there were."""
+_CANVAS = Canvas()
 STREAM_STYLES = {"stderr": "$text-warning", "notice": MUTED}
 
 
@@ -141,13 +149,17 @@ def _beyond_words(count: int) -> str:
 
 @dataclass
 class ResultPart:
-    """The value of the last expression."""
+    """The value of the last expression, or what was displayed; `picture` once it is decoded."""
 
     text: str
     labelled: bool = True
+    picture: Picture | None = None
 
-    def rows(self, width: int, label: str) -> list[Content]:
-        """`Out[n]: ` and the text, its further lines aligned below the first."""
+    def rows(self, width: int, label: str, canvas: Canvas | None = None) -> list[Content]:
+        """`Out[n]: ` and the text, its further lines aligned below the first; then the picture.
+
+        Without a canvas, as for copying, there is the text alone.
+        """
         decoder = OutputDecoder()
         room = max(width - len(label), 8)
         rows: list[Content] = []
@@ -155,7 +167,13 @@ class ResultPart:
             rows += fold_words(decoder.line(line), room)
         head = Content.styled(label, "$text-error")
         indent = Content(" " * len(label))
-        return [(indent if at else head) + row for at, row in enumerate(rows)]
+        text = [(indent if at else head) + row for at, row in enumerate(rows)]
+        return text if canvas is None else text + self._picture_rows(width, canvas)
+
+    def _picture_rows(self, width: int, canvas: Canvas) -> list[Content]:
+        if self.picture is None:
+            return []
+        return half_blocks.drawn(self.picture.fitted(*canvas.room(width)), canvas.colours)
 
 
 @dataclass
@@ -193,6 +211,7 @@ class Block:
         self.count: int | None = None
         self.seconds: float | None = None
         self.parts: list[OutputPart] = []
+        self.fit: FitCurve | None = None  # of a Keras fit that runs in it, or ran last
         self.folded = False
         self._cache: tuple[object, list[Content]] | None = None
         self._version = 0
@@ -233,17 +252,19 @@ class Block:
         """Everything below the input as plain text."""
         return "\n".join(row.plain.rstrip() for row in self._output(10_000, None))
 
-    def rows(self, width: int, glyphs: Glyphs, explain: str = EXPLAIN) -> list[Content]:
+    def rows(
+        self, width: int, glyphs: Glyphs, explain: str = EXPLAIN, canvas: Canvas = _CANVAS
+    ) -> list[Content]:
         """The whole cell as rows of at most `width` cells; `explain` is the key of that action."""
         facts = (self._version, self.state, self.count, self.folded, self.seconds)
-        key = (width, *facts, glyphs, explain)
+        key = (width, *facts, glyphs, explain, canvas)
         if self._cache is None or self._cache[0] != key:
-            self._cache = (key, self._draw(width, glyphs, explain))
+            self._cache = (key, self._draw(width, glyphs, explain, canvas))
         return self._cache[1]
 
-    def _draw(self, width: int, glyphs: Glyphs, explain: str) -> list[Content]:
+    def _draw(self, width: int, glyphs: Glyphs, explain: str, canvas: Canvas) -> list[Content]:
         rows = [] if self.state == "note" else self._input(width)
-        output = self._output(width, glyphs, explain)
+        output = self._output(width, glyphs, explain, canvas)
         if self.folded and len(output) > 1:
             hidden = len(output) - 1
             more = f"  {glyphs.ellipsis} {hidden} more rows, Enter unfolds"
@@ -280,17 +301,23 @@ class Block:
             words.append(human_seconds(self.seconds))
         return ", ".join(words)
 
-    def _output(self, width: int, glyphs: Glyphs | None, explain: str = EXPLAIN) -> list[Content]:
+    def _output(
+        self,
+        width: int,
+        glyphs: Glyphs | None,
+        explain: str = EXPLAIN,
+        canvas: Canvas | None = None,
+    ) -> list[Content]:
         rows: list[Content] = []
         for part in self.parts:
             if isinstance(part, StreamPart):
                 rows += part.rows(width)
             elif isinstance(part, ResultPart):
                 label = f"Out[{self.count}]: " if part.labelled else ""
-                rows += part.rows(width, label)
+                rows += part.rows(width, label, canvas)
             elif isinstance(part, ErrorPart):
                 rows += error_rows(part, width, glyphs, explain)
             else:
                 for line in part.text.split("\n"):
                     rows += wrap(Content.styled(safe(line), MUTED), width)
-        return rows
+        return rows if self.fit is None else rows + self.fit.rows(width, glyphs)

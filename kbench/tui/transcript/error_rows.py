@@ -35,15 +35,15 @@ def error_rows(
     if detail.get("function"):
         reason = f"{detail['function']}: {reason}"
     rows = _head(part.name, reason, width)
-    plain = not detail.get("source") and not detail.get("operands")
+    suggestion = detail.get("suggestion")
+    words = f"try {suggestion}" if suggestion else str(detail.get("meant") or "")
+    plain = not words and not detail.get("source") and not detail.get("operands")
     keys = explain_words(part, key)
     if plain and len(rows) == 1 and rows[0].cell_length + len(keys) + 2 <= width:
         return [rows[0] + " " * (width - rows[0].cell_length - len(keys)) + keys]
     rows += chain_rows(detail, width, glyphs)
     if detail.get("source") or detail.get("operands"):
         rows += expression_rows(detail.get("source") or (), detail, width, glyphs)
-    suggestion = detail.get("suggestion")
-    words = f"try {suggestion}" if suggestion else ""
     rows += _last_rows(words, keys, width)
     return rows
 

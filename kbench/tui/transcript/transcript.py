@@ -12,6 +12,7 @@ from textual.message import Message
 from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, InsertText, TraceNan
 from kbench.tui.text.glyphs import Glyphs
+from kbench.tui.text.half_blocks import MIN_ROWS, Canvas, has_colours
 from kbench.tui.text.lines import LineView
 from kbench.tui.transcript import welcome
 from kbench.tui.transcript.cells import Block, NotePart
@@ -20,6 +21,8 @@ GUTTER_CELLS = 1
 """Cells for the mark of the current cell."""
 MAX_ROWS = 50_000
 """Rows of all cells together; beyond, the oldest outputs are shortened."""
+_PICTURE_FRAME_ROWS = 2
+"""Of the view that are left free beside a picture: the words above it, and the row below it."""
 MIN_SHORTENED_ROWS = 60
 """A cell of no more rows is left as it is."""
 
@@ -101,7 +104,7 @@ class Transcript(LineView):
         follow = self._follow  # not what the scrolling below makes of it
         width = self.columns
         before = self._drawn
-        how = width, self.glyphs, self.key_word("explain")
+        how = width, self.glyphs, self.key_word("explain"), self._canvas
         self._drawn = [block.rows(*how) for block in self.blocks]
         self._make_room(*how)
         starts, total = [0], 0
@@ -118,7 +121,13 @@ class Transcript(LineView):
             self.scroll_end(animate=False, immediate=True, force=True)
         self._follow = follow
 
-    def _make_room(self, width: int, glyphs: Glyphs, explain: str) -> None:
+    @property
+    def _canvas(self) -> Canvas:
+        """Pictures are as high as the view, below the line that says what they show."""
+        rows = max(self.size.height - _PICTURE_FRAME_ROWS, MIN_ROWS)
+        return Canvas(rows, has_colours(self.app, self.glyphs))
+
+    def _make_room(self, width: int, glyphs: Glyphs, explain: str, canvas: Canvas) -> None:
         """Shorten the outputs of the oldest cells once all together are too many rows."""
         excess = sum(map(len, self._drawn)) - MAX_ROWS
         for index, block in enumerate(self.blocks[:-1]):
@@ -127,7 +136,7 @@ class Transcript(LineView):
             before = len(self._drawn[index])
             if before > MIN_SHORTENED_ROWS:
                 block.release()
-                self._drawn[index] = block.rows(width, glyphs, explain)
+                self._drawn[index] = block.rows(width, glyphs, explain, canvas)
                 excess -= before - len(self._drawn[index])
 
     @property

@@ -67,7 +67,7 @@ def parse(text: str) -> tuple[list[str] | None, dict[str, list[object]]]:
             settings[name] = [_value(value) for value in values]
         else:
             there = ", ".join([ENGINE, *known])
-            raise VariantsError(f"{shown}: there is no setting of this name; there are {there}")
+            raise VariantsError(f"{shown}: unknown setting; choose from {there}")
     if engines is None and not settings:
         raise VariantsError(f"variants are needed, such as {EXAMPLE} or engine=kbench,numpy")
     return engines, settings

@@ -66,7 +66,7 @@ def parse(text: str) -> Condition:
     if dots:
         low, high = _number(first), _number(last)
         if not low <= high:
-            raise ValueError(f"from {first.strip()} to {last.strip()} there is nothing")
+            raise ValueError(f"the range {first.strip()} .. {last.strip()} is empty")
         return Condition(f"{first.strip()} .. {last.strip()}", "between", low, high)
     return Condition(plain, "near", _number(plain), slack=_slack(plain))
 

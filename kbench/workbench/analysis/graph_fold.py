@@ -1,11 +1,104 @@
-"""Which nodes of a graph are drawn: folding, what a fold hides, and the way to a hidden node."""
+"""Which nodes of a graph are drawn: calls as one node, folding, and the way to a hidden node."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from kbench.workbench.analysis import graph_text
-from kbench.workbench.protocol.graphs import GraphNode
+from kbench.workbench.protocol.graphs import GraphNode, Ran
+
+COMPOSITE = "composite"
+"""Kind of a row that stands for all rows of a call."""
+_FIRST_COMPOSITE = 1 << 32
+"""Ids from here on are those of composites: far beyond the number of nodes of any graph."""
+_MAX_SPECS = 2
+"""Results of a composite whose dtype and shape are told."""
+
+
+def composed(rows: Sequence[GraphNode], opened: Set[int]) -> list[GraphNode]:
+    """The rows with one in place of those of each call, unless its number is in `opened`.
+
+    Such a row has the id `composite_id` of its call, takes what the call takes from elsewhere, and
+    is called after the result that is used elsewhere.
+    """
+    members = members_of(rows)
+    closed = {call: own for call, own in members.items() if call not in opened and len(own) > 1}
+    stands = {row.id: composite_id(call) for call, own in closed.items() for row in own}
+    used: dict[int, set[int | None]] = {}
+    for row in rows:
+        for source in row.inputs:
+            if source is not None:
+                used.setdefault(source, set()).add(stands.get(row.id))
+    for row in rows:  # a constant of one call alone is a part of it
+        users = used.get(row.id, {None})
+        if row.kind == "constant" and len(users) == 1 and None not in users:
+            stands[row.id] = next(key for key in users if key is not None)
+    found: dict[int, GraphNode] = {}
+    for row in rows:
+        key = stands.get(row.id, row.id)
+        if key in found:
+            continue
+        if key == row.id:
+            found[key] = row.replaced(inputs=_mapped(row.inputs, stands))
+        else:
+            own = closed[key - _FIRST_COMPOSITE]
+            results = [one for one in own if used.get(one.id, {None}) != {key}]
+            found[key] = _composite(key, own, results or own, stands)
+    return list(found.values())
+
+
+def members_of(rows: Sequence[GraphNode]) -> dict[int, list[GraphNode]]:
+    """The rows of each call, by its number."""
+    found: dict[int, list[GraphNode]] = {}
+    for row in rows:
+        if row.call is not None:
+            found.setdefault(row.call, []).append(row)
+    return found
+
+
+def composite_id(call: int) -> int:
+    """The id of the row that stands for a call; no row of the graph has one as high."""
+    return _FIRST_COMPOSITE + call
+
+
+def _mapped(sources: Sequence[int | None], stands: Mapping[int, int]) -> list[int | None]:
+    return [source if source is None else stands.get(source, source) for source in sources]
+
+
+def _composite(
+    key: int, own: Sequence[GraphNode], results: Sequence[GraphNode], stands: Mapping[int, int]
+) -> GraphNode:
+    """The row that stands for those of one call; `results` are used elsewhere, or by nobody."""
+    first = results[0]
+    taken = [source for row in own for source in _mapped(row.inputs, stands) if source != key]
+    specs = list(dict.fromkeys(row.spec for row in results))
+    more = ", …" if len(specs) > _MAX_SPECS else ""
+    bad = max((row.bad or 0 for row in own), default=0)
+    return GraphNode(
+        id=key,
+        inputs=list(dict.fromkeys(taken)),
+        name=first.name,
+        kind=COMPOSITE,
+        op=first.called,
+        spec=", ".join(specs[:_MAX_SPECS]) + more,
+        place=first.place,
+        last=first.last,
+        bad=bad or None,
+        ran=_ran([row.ran for row in own if row.ran is not None]),
+        call=first.call,
+        called=first.called,
+    )
+
+
+def _ran(parts: Sequence[Ran]) -> Ran | None:
+    """How the parts of a composite ran: together, if a step ran them all as one."""
+    if not parts:
+        return None
+    forms = ", ".join(dict.fromkeys(part.form for part in parts))
+    steps = {(part.form, part.seconds) for part in parts if part.within}
+    alone = [part.seconds for part in parts if not part.within]
+    seconds = sum(alone) + sum(seconds for _, seconds in steps)
+    return Ran(form=forms, seconds=seconds, within=not alone)
 
 
 class Folds:

@@ -24,20 +24,8 @@ def graph(layer: object, model: object, limit: int) -> GraphReply:
         `inputs`; `rows`: the operations of the layer itself, down to its own inputs, in the form
         of `describe.graph`; `total` and `cut`: how many there are, and are not shown.
     """
-    if keras_models.is_model(layer):
-        known = keras_models.fields(layer)
-        way, total = _way(_origins(keras_models.listed(known.get("outputs"))))
-        tensors: list[Tensor] = []
-        ends: list[object] = []
-    else:
-        calls = keras_models.nodes(layer, model)[:1]
-        way, total = _way([(layer, call) for call in calls])
-        tensors = [tensor for call in calls for tensor in keras_models.outputs(call)]
-        ends = [
-            tensor
-            for call in calls
-            for tensor in keras_models.listed(keras_models.fields(call).get("input_tensors"))
-        ]
+    calls, tensors, ends = _parts(layer, model)
+    way, total = _way(calls)
     rows, found = _inside(tensors, ends, limit)
     return GraphReply(
         rows=rows,
@@ -46,6 +34,32 @@ def graph(layer: object, model: object, limit: int) -> GraphReply:
         layers=way,
         layers_cut=total - len(way),
     )
+
+
+def tensor_at(layer: object, model: object, number: int, of_layers: bool) -> Tensor | None:
+    """The tensor behind a row of `graph`: an operation's, or the first output of a layer."""
+    calls, tensors, ends = _parts(layer, model)
+    if of_layers:
+        way = list(_calls(calls).values())
+        return next(iter(keras_models.outputs(way[number][1])), None) if number < len(way) else None
+    found = list(_found(tensors, ends).values())
+    return found[number] if number < len(found) else None
+
+
+def _parts(
+    layer: object, model: object
+) -> tuple[list[tuple[object, object]], list[Tensor], list[object]]:
+    """The calls that a graph begins with; outputs and inputs of a layer that is no model."""
+    if keras_models.is_model(layer):
+        return _origins(keras_models.listed(keras_models.fields(layer).get("outputs"))), [], []
+    calls = keras_models.nodes(layer, model)[:1]
+    tensors = [tensor for call in calls for tensor in keras_models.outputs(call)]
+    ends = [
+        tensor
+        for call in calls
+        for tensor in keras_models.listed(keras_models.fields(call).get("input_tensors"))
+    ]
+    return [(layer, call) for call in calls], tensors, ends
 
 
 def _origins(tensors: Sequence[object]) -> list[tuple[object, object]]:
@@ -77,13 +91,7 @@ def _feeding(call: object) -> list[tuple[object, object]]:
 
 def _way(roots: list[tuple[object, object]]) -> tuple[list[GraphNode], int]:
     """Rows of the calls that lead to these, nearest first, and how many there are."""
-    calls: dict[int, tuple[object, object]] = {id(call): (layer, call) for layer, call in roots}
-    queue = list(roots)
-    for _, call in queue:  # grows while it is read
-        for layer, source in _feeding(call):
-            if id(source) not in calls:
-                calls[id(source)] = (layer, source)
-                queue.append((layer, source))
+    calls = _calls(roots)
     ids = {key: number for number, key in enumerate(calls) if number < MAX_LAYERS}
     rows = []
     for key, number in ids.items():
@@ -100,9 +108,39 @@ def _way(roots: list[tuple[object, object]]) -> tuple[list[GraphNode], int]:
     return rows, len(calls)
 
 
+def _calls(roots: list[tuple[object, object]]) -> dict[int, tuple[object, object]]:
+    """The calls that lead to these, nearest first, by their ids."""
+    calls: dict[int, tuple[object, object]] = {id(call): (layer, call) for layer, call in roots}
+    queue = list(roots)
+    for _, call in queue:  # grows while it is read
+        for layer, source in _feeding(call):
+            if id(source) not in calls:
+                calls[id(source)] = (layer, source)
+                queue.append((layer, source))
+    return calls
+
+
 def _inside(outputs: list[Tensor], ends: list[object], limit: int) -> tuple[list[GraphNode], int]:
     """The operations between tensors, nearest to the outputs first, and how many there are."""
-    stops = {id(tensor) for tensor in ends} - {id(tensor) for tensor in outputs}
+    stops = _stops(outputs, ends)
+    found = _found(outputs, ends)
+    ids = {key: number for number, key in enumerate(found) if number < limit}
+    rows = []
+    for key, number in ids.items():
+        node = found[key]
+        inputs = [] if key in stops else [ids.get(id(source)) for source in node.inputs[:16]]
+        row = {**describe.tensor(node), "id": number, "inputs": inputs, "end": key in stops}
+        rows.append(GraphNode.built(row))
+    return rows, len(found)
+
+
+def _stops(outputs: list[Tensor], ends: list[object]) -> set[int]:
+    return {id(tensor) for tensor in ends} - {id(tensor) for tensor in outputs}
+
+
+def _found(outputs: list[Tensor], ends: list[object]) -> dict[int, Tensor]:
+    """The operations between tensors by their ids, nearest to the outputs first."""
+    stops = _stops(outputs, ends)
     found = {id(tensor): tensor for tensor in outputs}
     queue = list(outputs)
     for node in queue:
@@ -112,11 +150,4 @@ def _inside(outputs: list[Tensor], ends: list[object], limit: int) -> tuple[list
             if id(source) not in found:
                 found[id(source)] = source
                 queue.append(source)
-    ids = {key: number for number, key in enumerate(found) if number < limit}
-    rows = []
-    for key, number in ids.items():
-        node = found[key]
-        inputs = [] if key in stops else [ids.get(id(source)) for source in node.inputs[:16]]
-        row = {**describe.tensor(node), "id": number, "inputs": inputs, "end": key in stops}
-        rows.append(GraphNode.built(row))
-    return rows, len(found)
+    return found

@@ -45,14 +45,13 @@ class Budget:
         if refusal is not None:
             return KnownValue(reason=f"not computed, {refusal}") if refusal else NO_VALUE
         if self._left <= 0:
-            return KnownValue(reason="not computed, the others took the time for it")
+            return KnownValue(reason="not computed: other tensors took the time")
         began = time.perf_counter()
         outcome = _sandbox.run(lambda: _computed(value), self._left)
         self._left -= time.perf_counter() - began
         if outcome.stopped:
-            return KnownValue(
-                reason=f"not computed, it takes longer than {MAX_SECONDS:g} s; K.eval does"
-            )
+            slow = f"it takes longer than {MAX_SECONDS:g} s; K.eval(x) computes it"
+            return KnownValue(reason=f"not computed: {slow}")
         if outcome.error is not None:
             first = (str(outcome.error).strip().splitlines() or [""])[0]
             words = describe.printable(f"{type(outcome.error).__name__}: {first}", 200)
@@ -97,7 +96,7 @@ def _refusal(root: Tensor) -> str | None:
                 seen.add(id(source))
                 stack.append(source)
         if len(seen) > MAX_NODES:
-            return f"it is made of more than {MAX_NODES} operations; K.eval(x) computes it"
+            return f"it has more than {MAX_NODES} operations; K.eval(x) computes it"
     if reason is None and total > MAX_BYTES:
         reason = f"it takes {describe.size(total)} of memory; K.eval(x) computes it"
     return reason

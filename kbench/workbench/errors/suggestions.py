@@ -32,7 +32,7 @@ _PAIRS = (
 _SHAPE = re.compile(r"\[([^\[\]]*)\]$")
 _FEED = re.compile(r"is \w+(\[[^\]]*\]).*but the value has shape (\[[^\]]*\])$", re.DOTALL)
 _MISSING = re.compile(r"placeholder '([^']+)'.* needs a value, but none is fed", re.DOTALL)
-_FILL = re.compile(r"do not fill (\[[^\]]*\])$")
+_FILL = re.compile(r"cannot reshape .* into (\[[^\]]*\])$")
 _MAX_OPERAND_CHARACTERS = 30
 """Of an operand's text that takes the place of its role in a suggestion."""
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from kbench.engine.inspect import image_view, slice_view
+from kbench.engine.inspect import curve_view, image_view, slice_view
 from kbench.engine.runtime import config
 from kbench.workbench.analysis import array_search, conditions
+from kbench.workbench.contents import frames
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.export import export_task
 from kbench.workbench.inspector import namespace
 from kbench.workbench.protocol import messages
 from kbench.workbench.protocol.arrays import (
+    Curve,
+    CurveReply,
     Export,
     Exporting,
     ExportReply,
@@ -42,6 +45,7 @@ class ArrayVerbs:
             Window.served_by(self._window),
             Stats.served_by(self._stats),
             Image.served_by(self._image),
+            Curve.served_by(self._curve),
             Find.served_by(self._find),
             Export.served_by(self._export),
             Exporting.served_by(self._exporting),
@@ -64,7 +68,11 @@ class ArrayVerbs:
             "".join("-" if digit is None else str(digit) for digit in line)
             for line in found["heat"]
         ]
-        return WindowReply(name=name, **_fitting(found))
+        found = _fitting(found)
+        if isinstance(held, frames.Cells):
+            rows, cols = held.names(tuple(found["rows"][:2]), tuple(found["cols"][:2]))
+            found |= {"row_names": rows, "col_names": cols}
+        return WindowReply(name=name, **found)
 
     def _stats(self, asked: Stats) -> StatsReply:
         return StatsReply(name=asked.name, **self._view.statistics(asked.name, asked.exact))
@@ -86,6 +94,13 @@ class ArrayVerbs:
         array, layout = self._view.array(name), config.image_data_format()
         found = image_view.picture(array, (size[0], size[1]), layout, **options)
         return ImageReply(name=name, **found)
+
+    def _curve(self, asked: Curve) -> CurveReply:
+        """The options are those of `curve_view.curve`."""
+        array, index = self._view.array(asked.name), asked.index
+        _check_index("curve", index or [])
+        found = curve_view.curve(array, asked.stretches, index, asked.axis)
+        return CurveReply(name=asked.name, **found)
 
     def _find(self, asked: Find) -> FindReply:
         """The end of the array is followed by its start. A reply tells of one piece."""

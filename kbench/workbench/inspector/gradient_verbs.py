@@ -21,6 +21,10 @@ FORCED_BUDGET_SECONDS = 120.0
 """Of those that were asked for by a key."""
 
 
+LIVE_BUDGET_SECONDS = 0.25
+"""That they may have taken before, to be computed while a cell runs, which waits for them."""
+
+
 class GradientVerbs:
     """Serves the names of one view; what was computed is pushed as "gradient"."""
 
@@ -36,6 +40,7 @@ class GradientVerbs:
         self._publish = publish
         self._gradients = gradients.Gradients(view, recorder)
         self._slow: set[str] = set()
+        self._took: dict[str, float] = {}  # seconds, by the loss
 
     def served(self) -> list[Served]:
         """The questions that are answered here."""
@@ -62,14 +67,37 @@ class GradientVerbs:
         )
         return reply(state="computing", number=number)
 
+    def sample(self, loss: str) -> JsonObject | None:
+        """What is told of the gradients of a loss, on the thread of the running cell.
+
+        None where they have been slow before, or nothing is a loss: they wait for the cell's end.
+        """
+        if not loss:
+            loss = next(iter(gradients.losses(self._view)), "")
+        if not loss or loss in self._slow or self._took.get(loss, 0.0) > LIVE_BUDGET_SECONDS:
+            return None
+        work = partial(self._gradients.compute, loss)
+        outcome, number = self._jobs.run_in_cell(work, BUDGET_SECONDS)
+        if outcome.stopped:
+            self._took[loss] = max(outcome.seconds, BUDGET_SECONDS)
+            return None
+        return self._found(loss, BUDGET_SECONDS, outcome, number)
+
+    def _found(
+        self, loss: str, budget: float, outcome: Outcome[JsonObject], number: int
+    ) -> JsonObject:
+        self._took[loss] = outcome.seconds
+        found = {**_outcome_data(outcome, budget), "loss": loss, "number": number}
+        found["seconds"] = outcome.seconds
+        return found
+
     def _tell(self, loss: str, budget: float, outcome: Outcome[JsonObject], number: int) -> None:
         if outcome.stopped == "time" or outcome.seconds > BUDGET_SECONDS:
             self._slow.add(loss)
         else:
             self._slow.discard(loss)
         if self._publish is not None:
-            found = {**_outcome_data(outcome, budget), "loss": loss, "number": number}
-            found["seconds"] = outcome.seconds
+            found = self._found(loss, budget, outcome, number)
             self._publish(messages.push("gradient", found))
 
     def close(self) -> None:

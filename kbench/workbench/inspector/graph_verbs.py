@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbench.engine.inspect import describe
-from kbench.workbench.analysis import keras_graph, keras_models
+from kbench.workbench.analysis import keras_graph, keras_models, node_value
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import namespace, recorder
+from kbench.workbench.inspector import graph_calls, namespace, recorder
+from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.protocol import messages
-from kbench.workbench.protocol.graphs import Graph, GraphNode, GraphReply
+from kbench.workbench.protocol.graphs import Graph, GraphNode, GraphReply, Node, NodeReply
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.question import Served
 
@@ -33,23 +34,20 @@ MAX_SHOWN_ELEMENTS = 8
 class GraphVerbs:
     """Serves the names of one view."""
 
-    def __init__(self, view: namespace.View, runs: recorder.Recorder) -> None:
+    def __init__(self, view: namespace.View, runs: recorder.Recorder, sandbox: Sandbox) -> None:
         self._view = view
         self._recorder = runs
+        self._sandbox = sandbox
 
     def served(self) -> list[Served]:
         """The questions that are answered here."""
-        return [Graph.served_by(self._graph)]
+        return [Graph.served_by(self._graph), Node.served_by(self._node)]
 
     def _graph(self, asked: Graph) -> GraphReply:
         part, start = self._view.part(asked.name), asked.start
         value = part.value
         layer = keras_models.is_layer(value)
-        tensors = _roots(value)
-        if not tensors and describe.is_tensor(value):
-            tensors = [value]
-        if not tensors and not layer:
-            raise ProtocolError("name", f"{describe.printable(asked.name)} is not a tensor")
+        tensors = [] if layer else _tensors(asked.name, value)
         seen = _Seen(self._recorder)
         if start is not None and not layer:
             return _page(tensors, max(start, 0), seen)
@@ -67,26 +65,65 @@ class GraphVerbs:
             found = build(limit)
         return found
 
+    def _node(self, asked: Node) -> NodeReply:
+        part = self._view.part(asked.name)
+        if keras_models.is_layer(part.value):
+            node = keras_graph.tensor_at(part.value, part.owner, asked.number, asked.layers)
+            known = node is not None and (asked.layers or _shown_name(node) == asked.node)
+        else:
+            nodes = describe.nodes(_tensors(asked.name, part.value))
+            node = nodes[asked.number] if 0 <= asked.number < len(nodes) else None
+            known = node is not None and _shown_name(node) == asked.node
+        if node is None or not known:
+            raise ProtocolError("name", f"{describe.printable(asked.node)} is gone from the graph")
+        found = node_value.of(node, self._recorder, self._sandbox, self._called)
+        name = f"{asked.node} in {asked.name}"
+        self._view.keep_node_value(name, found.value)
+        row = self._view.row_of(name, found.value, statistics=True)
+        return NodeReply(name=name, row=row, words=found.words)
 
-def _roots(value: object) -> list[Tensor]:
-    """What a function, or a list of tensors and functions, computes."""
+    def _called(self, node: Tensor) -> str:
+        """The user's name of a tensor; the tensor's own where it has none."""
+        names = (name for name, value in self._view.values().items() if value is node)
+        return next(names, _shown_name(node).partition(":")[0])
+
+
+def _shown_name(node: Tensor) -> str:
+    return describe.printable(node.name)
+
+
+def _tensors(name: str, value: object) -> list[Tensor]:
+    """What a graph is drawn of."""
+    found = roots(value)
+    if not found:
+        raise ProtocolError("name", f"{describe.printable(name)} is not a tensor")
+    return found
+
+
+def roots(value: object) -> list[Tensor]:
+    """A tensor itself, or what a function, or a list of tensors and functions, computes."""
+    if describe.is_tensor(value):
+        return [value]
     if describe.is_function(value):
         return list(value.outputs) or [update.inputs[1] for update in value.updates]
     if type(value) not in (list, tuple) or not isinstance(value, (list, tuple)):
         return []
-    found = [root for item in value for root in _roots(item) or [item]]
-    roots = [root for root in found if describe.is_tensor(root)]
-    return roots if len(roots) == len(found) else []
+    found = [roots(item) for item in value]
+    return [root for own in found for root in own] if all(found) else []
 
 
-def _page(roots: list[Tensor], start: int, seen: _Seen) -> GraphReply:
+def _page(outputs: list[Tensor], start: int, seen: _Seen) -> GraphReply:
     """Rows from `start` on; a node's number is its place in the order of all nodes."""
-    nodes = describe.nodes(roots)
+    nodes = describe.nodes(outputs)
     ids = {id(node): number for number, node in enumerate(nodes)}
+    calls = graph_calls.calls(nodes)
     rows: list[GraphNode] = []
     room, at = messages.MAX_PAGE_BYTES - 1_000, start
     for at in range(start, min(len(nodes), MAX_PAGED_NODES)):
         row = _row(nodes[at], at, ids, seen)
+        if id(nodes[at]) in calls:
+            call, called = calls[id(nodes[at])]
+            row = row.replaced(call=call, called=called)
         room -= messages.size(row) + 2
         if room < 0 and rows:
             break

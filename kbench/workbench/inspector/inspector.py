@@ -20,6 +20,7 @@ from kbench.engine.core.errors import KbenchError
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.workbench.analysis import compare
+from kbench.workbench.contents import open_verbs
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import (
@@ -32,10 +33,12 @@ from kbench.workbench.inspector import (
     recorder,
     signature,
 )
+from kbench.workbench.kernel.live_sampling import LiveSampling
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.nan import nan_verbs
 from kbench.workbench.progress import pace
 from kbench.workbench.protocol import messages, verbs
+from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import Parts, PartsReply, Summary, SummaryReply
 from kbench.workbench.protocol.question import Served
@@ -50,10 +53,13 @@ from kbench.workbench.protocol.session import (
     HelloReply,
     Help,
     HelpReply,
+    Meanings,
+    MeaningsReply,
     Push,
     PushReply,
 )
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
+from kbench.workbench.snapshots import past_verbs
 from kbench.workbench.watches import watch_verbs
 
 PUSH_SECONDS = 0.1
@@ -83,22 +89,27 @@ class Inspector:
         self._gradient_verbs = gradient_verbs.GradientVerbs(self._view, self._recorder, publish)
         self._nan_verbs = nan_verbs.NanVerbs(self._view, self._recorder, publish)
         self._compare_verbs = compare.CompareVerbs(self._recorder)
+        self.past = past_verbs.PastVerbs(self._view)
+        """The values of names after earlier cells."""
         self._job_verbs = job_verbs.JobVerbs(self._recorder, publish)
         runs = plan_verbs.PlanVerbs(self._view, self._recorder, self._sandbox, self._job_verbs)
         served = [
             *self._served(),
             *array_verbs.ArrayVerbs(self._view).served(),
+            *open_verbs.OpenVerbs(self._view).served(),
+            *self.past.served(),
             *self._watch_verbs.served(),
             *self._gradient_verbs.served(),
             *self._nan_verbs.served(),
             *self._compare_verbs.served(),
-            *graph_verbs.GraphVerbs(self._view, self._recorder).served(),
+            *graph_verbs.GraphVerbs(self._view, self._recorder, self._sandbox).served(),
             *runs.served(),
             *self._job_verbs.served(),
         ]
         self.answers = dict(served)
         """By the class of a question what answers it."""
-        self._pace = pace.Pace(publish)
+        self.sampling = LiveSampling()
+        self._pace = pace.Pace(publish, lambda: self._view.snapshot().values())
         self._publish = publish
         self._busy = False
         self._queued_config: JsonObject = {}
@@ -121,6 +132,19 @@ class Inspector:
         return self._view
 
     @property
+    def busy(self) -> bool:
+        """Whether a cell runs."""
+        return self._busy
+
+    def sample_watches(self, expressions: list[str]) -> list[WatchRow]:
+        """Rows of the watches that are quick, evaluated on this thread: the running cell's."""
+        return self._watch_verbs.watches.sample(expressions)
+
+    def sample_gradients(self, loss: str) -> JsonObject | None:
+        """What a push tells of gradients, computed on this thread; None where they are slow."""
+        return self._gradient_verbs.sample(loss)
+
+    @property
     def sandbox(self) -> Sandbox:
         """What runs something beside the program, between cells."""
         return self._sandbox
@@ -140,11 +164,16 @@ class Inspector:
         self._job_verbs.cell_started()
         self._sandbox.block()
         self._gradient_verbs.sandbox.block()
+        self.sampling.cell_started()
         self._nan_verbs.sandbox.block()
 
-    def cell_ended(self) -> None:
-        """A cell has ended: apply what waited, look which names were rebound."""
+    def cell_ended(self, number: int | None = None) -> None:
+        """A cell has ended: apply what waited, look which names were rebound, keep their values.
+
+        `number` is the cell's, 0 for one that is not counted; by default the next one.
+        """
         self._busy = False
+        self.sampling.cell_ended()
         self._pace.cell_ended()
         self._sandbox.unblock()
         self._gradient_verbs.sandbox.unblock()
@@ -158,12 +187,14 @@ class Inspector:
             except KbenchError as error:
                 self._refused[name] = error.reason
         self._view.refresh()  # also lets go of what the user has deleted
+        self.past.cell_ended(number)
         if self._pushing:  # what a list holds now is looked at there, beside the program
             self._wake.set()
 
     def close(self) -> None:
         """Stop listening and pushing."""
         self._closed = True
+        self.sampling.cell_ended()
         self._pace.close()
         for stop in self._unsubscribe:
             stop()
@@ -199,6 +230,7 @@ class Inspector:
             Parts.served_by(self._parts),
             Config.served_by(self._config),
             Help.served_by(self._help),
+            Meanings.served_by(self._meanings),
             Cancel.served_by(self._cancel),
         ]
 
@@ -207,6 +239,7 @@ class Inspector:
     def _hello(self, asked: Hello) -> HelloReply:
         from kbench.version import __version__
 
+        self.past.start()
         self._push(Push(on=asked.push))
         if asked.record:
             self._recorder.start()
@@ -272,6 +305,9 @@ class Inspector:
     def _help(self, asked: Help) -> HelpReply:
         return signature.help_at(asked.code, asked.position, self._view.snapshot())
 
+    def _meanings(self, asked: Meanings) -> MeaningsReply:
+        return signature.meanings(asked.names, self._view.snapshot())
+
     def _cancel(self, asked: Cancel) -> CancelReply:
         cancel.request()
         return CancelReply(busy=self._busy)
@@ -294,7 +330,7 @@ class Inspector:
                 try:
                     self._push_now()
                 except Exception:  # the next change must be pushed all the same
-                    _log.exception("a change could not be told")
+                    _log.exception("a change could not be reported")
             time.sleep(PUSH_SECONDS)
 
     def _push_now(self) -> None:

@@ -61,7 +61,7 @@ class JobVerbs:
         else:
             found = next((one for one in jobs if one.number == job), None)
         if found is None and job is not None:
-            raise ProtocolError("job", f"jobs: job {job} is not known any more")
+            raise ProtocolError("job", f"jobs: job {job} is no longer known")
         reply = JobsReply(
             jobs=[_listed(one) for one in reversed(jobs)],
             job=self.head(),
@@ -116,7 +116,7 @@ class JobVerbs:
             try:
                 self._push(jobs)
             except Exception:  # the next look may do better
-                _log.exception("how far a job is could not be told")
+                _log.exception("the progress of a job could not be reported")
             now = [(job.number, job.steps, job.workers, job.note) for job in jobs]
             if not any(job.running for job in jobs):
                 pause = None

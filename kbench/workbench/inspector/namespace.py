@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import contextlib
 import fnmatch
-import re
 import time
 import types
 import weakref
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +22,9 @@ import numpy as np
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe, sparse_summary
 from kbench.workbench.analysis import keras_models
+from kbench.workbench.contents import address, entries, frames
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.inspector import summary, variable_rows
+from kbench.workbench.inspector import sizes, summary, variable_rows
 from kbench.workbench.protocol import messages
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import VariableRow
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 _SKIPPED = (types.ModuleType, type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
 _SHELL_NAMES = {"In", "Out", "exit", "quit", "get_ipython", "open"}
-_ITEM = re.compile(r"(.+)\[(\d{1,9})\]", re.DOTALL)
+
+MAX_NODE_VALUES = 4
+"""Of nodes of graphs that were looked at last."""
 
 
 @dataclass
@@ -87,10 +89,18 @@ class View:
         """Up to which changes have been pushed."""
         self.unnamed_arrays: dict[str, np.ndarray] = {}
         """Arrays that are no names: by an address, for a grid."""
+        self._node_values: dict[str, np.ndarray] = {}
         self.widget_values: dict[str, object] = {}
         """What a widget was given that has no name of the user's."""
+        self.past: Callable[[str, str], object] | None = None
+        """What `x@3` was, given that and what a slash leads to; raises ProtocolError."""
         self.code_runs = 0
         """Raised by the host when code has run that may have written into arrays."""
+
+    def keep_node_value(self, name: str, value: np.ndarray) -> None:
+        """Have the value of a node under an address of its own, for a grid; the last few stay."""
+        kept = {key: one for key, one in self._node_values.items() if key != name}
+        self._node_values = {**dict(list(kept.items())[1 - MAX_NODE_VALUES :]), name: value}
 
     # ------------------------------------------------------------------ names and changes
 
@@ -116,7 +126,7 @@ class View:
         return list(self.values())
 
     def get(self, name: str) -> object:
-        """The value of a name, of `name[3]` for an item of a list, of `name/2/w0` for a part.
+        """The value of a name, of `name['a'][3].w` inside it, of `name/2/w0` for a model's part.
 
         Raises:
             ProtocolError: there is none.
@@ -128,23 +138,27 @@ class View:
         snapshot = self.snapshot()
         if name in snapshot:
             return keras_models.Part(name, snapshot[name], None)
-        unnamed = self.unnamed_arrays
-        if name in unnamed:
-            return keras_models.Part(name, unnamed[name], None)
-        item = _ITEM.fullmatch(name)
-        if item is not None:
-            values = snapshot.get(item.group(1))
-            if (
-                type(values) in (list, tuple)
-                and isinstance(values, (list, tuple))
-                and int(item.group(2)) < len(values)
-            ):
-                return keras_models.Part(name, values[int(item.group(2))], None)
-        head, slash, _ = name.partition("/")
-        if slash and head in snapshot:
-            with contextlib.suppress(LookupError):
-                return keras_models.resolve(snapshot[head], name)
-        raise ProtocolError("name", f"no name {describe.printable(name)}")
+        for unnamed in (self.unnamed_arrays, self._node_values):
+            if name in unnamed:
+                return keras_models.Part(name, unnamed[name], None)
+        found = address.parse(name)
+        rest = "" if found is None else found.rest
+        if found is None:
+            raise ProtocolError("name", f"no name {describe.printable(name)}")
+        if found.root in snapshot:
+            value = snapshot[found.root]
+        elif self.past is not None and address.split_cell(found.root)[1] is not None:
+            value, rest = self.past(found.root, rest), ""
+        else:
+            raise ProtocolError("name", f"no name {describe.printable(name)}")
+        try:
+            inner = entries.resolve(value, found.steps)
+            if not rest:
+                return keras_models.Part(name, inner, None)
+            return replace(keras_models.resolve(inner, rest), address=name)
+        except LookupError as error:
+            reason = f"no name {describe.printable(name)}: {describe.printable(error)}"
+            raise ProtocolError("name", reason) from None
 
     def refresh(self) -> bool:
         """Find which names were made, rebound, removed or stored to; True when any was."""
@@ -244,7 +258,7 @@ class View:
             elif name in self.unnamed_arrays:
                 row = self._row(name, self.unnamed_arrays[name], statistics)
                 length = messages.size(row)
-            elif "/" in name and (part := self._row_inside(name, statistics)) is not None:
+            elif (part := self._row_inside(name, statistics)) is not None:
                 row, length = part, messages.size(part)
             else:
                 row = VariableRow(name=describe.printable(name), key=name, kind="gone")
@@ -291,6 +305,10 @@ class View:
             kept = known.rows[statistics] = (version, last, row, messages.size(row))
         return kept[2], kept[3]
 
+    def row_of(self, name: str, value: object, statistics: bool = False) -> VariableRow:
+        """The row of a value that may be no name, but inside one."""
+        return self._row(name, value, statistics)
+
     def _row(self, name: str, value: object, statistics: bool) -> VariableRow:
         row: JsonObject = {"name": describe.printable(name), "key": name}
         try:
@@ -331,11 +349,16 @@ class View:
         return found, None
 
     def _row_inside(self, name: str, statistics: bool) -> VariableRow | None:
-        """The row of a layer or a weight inside a model; None if there is no such part."""
+        """The row of a part of a model, or of what is inside a value; None where nothing is."""
         try:
-            return self._part_row(self.part(name), statistics)
+            part = self.part(name)
         except ProtocolError:
             return None
+        inside = address.parse(name)
+        in_model = inside is not None and inside.rest and keras_models.is_layer(part.value)
+        if part.weight is not None or in_model:
+            return self._part_row(part, statistics)
+        return self.row_of(name, part.value, statistics)
 
     def _part_row(
         self, part: keras_models.Part, statistics: bool, parent: str | None = None
@@ -381,13 +404,21 @@ class View:
             reason = f"{describe.printable(name)} {words}; K.eval gives its value"
             raise ProtocolError("symbolic", reason)
         if held is None:
-            reason = f"{describe.printable(name)} is {summary.type_name(value)}, no array"
+            kind = summary.type_name(value)
+            reason = f"{describe.printable(name)} is of type {kind}, not an array"
+            reason += (
+                f"; {describe.printable(name)}.to_numpy() gives one"
+                if sizes.is_frame(value)
+                else ""
+            )
             raise ProtocolError("name", reason)
         return held
 
-    def cells(self, name: str) -> np.ndarray | sparse_summary.Cells:
-        """What a window of a name is read from: its array, or the cells of a sparse matrix."""
+    def cells(self, name: str) -> np.ndarray | sparse_summary.Cells | frames.Cells:
+        """What a window of a name is read from: its array, the cells of a matrix or a table."""
         value = self.get(name)
+        if (table := frames.cells(value)) is not None:
+            return table
         matrix = sparse_summary.held_matrix(value)
         is_variable = describe.is_variable(value)
         cells = None if matrix is None else sparse_summary.cells(matrix, is_variable)

@@ -13,8 +13,11 @@ import re
 import tokenize
 import types
 
+import numpy as np
+
 from kbench.engine.inspect import describe
-from kbench.workbench.protocol.session import HelpReply
+from kbench.workbench.inspector import shape_signature
+from kbench.workbench.protocol.session import HelpReply, MeaningsReply
 
 _MAX_DOC_LINES = 6
 """Of a docstring's first paragraph."""
@@ -24,6 +27,15 @@ _DOTTED = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*\s*$")
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _MAX_OPERANDS = 6
 """Of the names on a line whose specs are shown."""
+MAX_MEANINGS = 200
+"""Names that are looked up at once: as many as a list of completions shows."""
+_CALLED = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    types.MethodDescriptorType,
+    np.ufunc,
+)
 _FOLLOWED = (types.ModuleType, type, types.FunctionType)
 
 
@@ -51,6 +63,28 @@ def help_at(code: str, position: int, names: dict[str, object]) -> HelpReply:
         argument=argument,
         operands=operands,
     )
+
+
+def meanings(names: list[str], known: dict[str, object]) -> MeaningsReply:
+    """What dotted names stand for; a signature for the first `MAX_MEANINGS` alone."""
+    values = [resolve(name, known) for name in names[:MAX_MEANINGS]]
+    kinds = [_kind(value) for value in values]
+    texts = [
+        describe.printable(_signature(value), _MAX_TEXT_CHARACTERS) if kind == "function" else ""
+        for kind, value in zip(kinds, values, strict=True)
+    ]
+    rest = [""] * (len(names) - len(kinds))
+    return MeaningsReply(kinds=kinds + rest, signatures=texts + rest)
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, types.ModuleType):
+        return "module"
+    if isinstance(value, type):
+        return "class"
+    if describe.is_function(value) or isinstance(value, _CALLED):
+        return "function"
+    return "" if value is None else "value"
 
 
 def call_at(before: str) -> tuple[str, int] | None:
@@ -121,6 +155,8 @@ def resolve(dotted: str, names: dict[str, object]) -> object:
 def _signature(value: object) -> str:
     if not callable(value):  # a module
         return ""
+    if own := shape_signature.words(value):
+        return own
     try:
         return str(inspect.signature(value))
     except (TypeError, ValueError):

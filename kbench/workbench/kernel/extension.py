@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import sys
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,10 +19,10 @@ from kbench.engine.core import errors
 from kbench.engine.jit.service import prefetch
 from kbench.engine.kernels.idle_warmup import IdleWarmup
 from kbench.workbench.core_types import JsonObject, Publish
-from kbench.workbench.errors import explanation
+from kbench.workbench.errors import did_you_mean, explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.inspector import Inspector
-from kbench.workbench.kernel import cell_names, output_width
+from kbench.workbench.kernel import array_pictures, cell_names, output_width, value_magic
 from kbench.workbench.output import kernel_prints
 from kbench.workbench.protocol import messages
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from kbench.workbench.ipython_types import (
+        CellResult,
         Comm,
         ErrorHandler,
         Kernel,
@@ -109,7 +111,10 @@ def load_ipython_extension(shell: Shell) -> None:
     setattr(shell, CHANNEL_ATTRIBUTE, channel)
     # Not pre_execute and post_execute: ipykernel's comms trigger those for every message, too.
     shell.events.register("pre_run_cell", lambda _info: channel.inspector.cell_started())
-    shell.events.register("post_run_cell", lambda _result: channel.inspector.cell_ended())
+    shell.events.register(
+        "post_run_cell", lambda result: channel.inspector.cell_ended(number_of(result))
+    )
+    value_magic.install(shell, channel.inspector.past.copy_of)
     warmup = IdleWarmup()
     shell.events.register("pre_run_cell", lambda _info: warmup.pause())
     shell.events.register("post_run_cell", lambda _result: warmup.resume())
@@ -120,12 +125,20 @@ def load_ipython_extension(shell: Shell) -> None:
         kernel_prints.install(shell)
         output_width.install(shell)
         cell_names.install(shell)
+        # ipykernel loads debugpy, whose own `breakpoint()` waits for a client that never comes.
+        sys.breakpointhook = sys.__breakpointhook__
+        array_pictures.install(shell)
         if kernel.session is not None:
             _escape_surrogates(kernel.session)
     if kernel is not None and not faulthandler.is_enabled():
         faulthandler.enable(all_threads=False)  # a crash in native code then tells its place
     prefetch()  # has the driver of kernels ready
     warmup.resume()
+
+
+def number_of(result: CellResult) -> int:
+    """The number of a cell; 0 of one of the front end's own, which has none."""
+    return getattr(result, "execution_count", None) or 0
 
 
 def _escape_surrogates(session: WireSession) -> None:
@@ -175,7 +188,8 @@ def prepare(shell: Shell, publish: Publish) -> None:
     offer(shell, "K", kbench)
     offer(shell, "np", np)
     errors.set_place_namer(lambda file, line: place_name(shell, file, line))
-    shell.set_custom_exc((errors.KbenchError,), _reporter(publish))
+    kinds: tuple[type[BaseException], ...] = (errors.KbenchError, *did_you_mean.reported())
+    shell.set_custom_exc(kinds, _reporter(publish))
     texts = shell.display_formatter.formatters["text/plain"]
     texts.for_type_by_name("keras.engine.network", "Network", _show_model)
 
@@ -198,7 +212,8 @@ def place_name(shell: Shell, file: str, line: int) -> str:
 
 
 def _reporter(publish: Publish) -> ErrorHandler:
-    """The shell's handler of KbenchErrors: send the detail, then show the user's frames."""
+    """The shell's handler of KbenchErrors, and of names that are none: send what is known of them,
+    then show the user's frames."""
 
     def report(
         shell: Shell,
@@ -207,10 +222,15 @@ def _reporter(publish: Publish) -> ErrorHandler:
         traceback: TracebackType | None,
         tb_offset: int | None = None,
     ) -> list[str]:
+        ours = isinstance(error, errors.KbenchError)
         try:
-            publish(messages.push("error", explanation.detail(error)))
+            known = explanation.detail(error) if ours else did_you_mean.detail(error)
+            if known:
+                publish(messages.push("error", known))
         except Exception:  # the report of an error must not replace it
             shell.log.debug("no detail of the error", exc_info=True)
+        if not ours:
+            return did_you_mean.report(shell, kind, error, traceback, tb_offset)
         offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset
         frames = explanation.user_frames(traceback) or traceback
         lines = shell.InteractiveTB.structured_traceback(kind, error, frames, offset)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.core import errors
 from kbench.workbench.errors import explanation
-from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, Channel, place_name
+from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, Channel, number_of, place_name
 from kbench.workbench.protocol import messages
 
 if TYPE_CHECKING:
@@ -41,4 +41,4 @@ def _ended(channel: Channel, result: CellResult) -> None:
     error = getattr(result, "error_in_exec", None)
     if isinstance(error, errors.KbenchError):
         channel.publish(messages.push("error", explanation.detail(error)))
-    channel.inspector.cell_ended()
+    channel.inspector.cell_ended(number_of(result))

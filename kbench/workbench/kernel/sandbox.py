@@ -210,38 +210,53 @@ class Sandbox:
         job.outcome.used_random = random_state.restore()
         return job.outcome.used_random
 
+    def run_in_cell(self, action: Callable[[], Result], seconds: float) -> Outcome[Result]:
+        """As `run`, while a cell runs whose thread asks for it, and so waits.
+
+        What still stops from before the cell is not waited for: nothing is run then.
+        """
+        if not self._turn.acquire(blocking=False):
+            return Outcome(stopped="stuck")
+        try:
+            return self._run(action, seconds, in_cell=True)
+        finally:
+            self._turn.release()
+
     def run(self, action: Callable[[], Result], seconds: float) -> Outcome[Result]:
         """Run `action` for at most `seconds`; its result, or what stopped it."""
         with self._turn:
-            self._stuck = [thread for thread in self._stuck if thread.is_alive()]
-            if len(self._stuck) >= MAX_STUCK_THREADS:
-                return Outcome(stopped="stuck")
-            with self._lock:
-                if self._blocked:
-                    return Outcome(stopped="cell")
-                state = _RandomState() if self._restores_random else None
-                job = _Job(action, state)
-                self._job = job
-            job.thread.start()
-            try:
-                job.wake.wait(seconds)
-            except BaseException:  # an interrupt of whoever waits
-                self._abandon(job)
-                raise
-            outcome = job.outcome
-            if not job.over:
-                stopped = "cell" if self._blocked else "time"
-                with _silenced_halts:
-                    gone = job.halt()
-                if not gone:
-                    self._stuck.append(job.thread)
-                    outcome = Outcome(seconds=seconds, used_random=outcome.used_random)
-                if not gone or isinstance(outcome.error, (Halted, KeyboardInterrupt)):
-                    outcome.stopped = stopped
-            with self._lock:
-                self._restore_random()
-                self._job = None
-            return outcome
+            return self._run(action, seconds, in_cell=False)
+
+    def _run(self, action: Callable[[], Result], seconds: float, in_cell: bool) -> Outcome[Result]:
+        self._stuck = [thread for thread in self._stuck if thread.is_alive()]
+        if len(self._stuck) >= MAX_STUCK_THREADS:
+            return Outcome(stopped="stuck")
+        with self._lock:
+            if self._blocked and not in_cell:
+                return Outcome(stopped="cell")
+            state = _RandomState() if self._restores_random else None
+            job = _Job(action, state)
+            self._job = job
+        job.thread.start()
+        try:
+            job.wake.wait(seconds)
+        except BaseException:  # an interrupt of whoever waits
+            self._abandon(job)
+            raise
+        outcome = job.outcome
+        if not job.over:
+            stopped = "cell" if self._blocked and not in_cell else "time"
+            with _silenced_halts:
+                gone = job.halt()
+            if not gone:
+                self._stuck.append(job.thread)
+                outcome = Outcome(seconds=seconds, used_random=outcome.used_random)
+            if not gone or isinstance(outcome.error, (Halted, KeyboardInterrupt)):
+                outcome.stopped = stopped
+        with self._lock:
+            self._restore_random()
+            self._job = None
+        return outcome
 
     def _abandon(self, job: _Job[object]) -> None:
         """Stop a job whose outcome nobody waits for any more."""

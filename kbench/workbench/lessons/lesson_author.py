@@ -13,6 +13,7 @@ import difflib
 import json
 import re
 
+from kbench.engine.core import syntax
 from kbench.engine.runtime import paths
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.lessons.lesson_checks import judge
@@ -98,6 +99,10 @@ def _stored_faults(lesson: Lesson) -> list[str]:
             found.append(f"{step.name}: a starter must carry the tag raises-exception")
         if step.role == "explain" and "<" in step.text.replace("<=", "").replace(" < ", ""):
             found.append(f"{step.name}: prose must be plain CommonMark, without HTML")
+        if step.role == "explain" and any(line.count("`") % 2 for line in step.text.splitlines()):
+            found.append(
+                f"{step.name}: code is cut by the end of a line; what follows may be a list"
+            )
     return found
 
 
@@ -205,7 +210,7 @@ def _bundle(shown: object) -> JsonObject:
 
 def _shown(step: Step, namespace: dict[str, object]) -> object:
     """Run a cell; the value of its last line, which a front end shows."""
-    tree = ast.parse(step.plain)
+    tree = syntax.parse_module(step.plain)
     last = tree.body.pop()
     exec(compile(tree, f"<{step.name}>", "exec"), namespace)
     if not isinstance(last, ast.Expr):

@@ -96,7 +96,7 @@ class Expectation:
         return self._value
 
     def kind(self, wanted: str) -> Expectation:
-        """Variable, placeholder, constant, tensor, function, array, number, text, or a type's name.
+        """Variable, placeholder, constant, tensor, function, array, number, string, or a type.
 
         "function" is what `K.function` makes; what `def` makes is a "Python function".
         """
@@ -139,7 +139,7 @@ class Expectation:
         advice: str = lesson_values.ADVICE,
         tolerance: float = lesson_values.TOLERANCE,
     ) -> Expectation:
-        """A number, a text or a tuple of these, such as a guess or a shape, however written.
+        """A number, a string or a tuple of these, such as a guess or a shape, however written.
 
         Of a tuple the message says which of its `parts` are wrong; `advice` ends it.
         """
@@ -150,7 +150,7 @@ class Expectation:
 
     @property
     def plain(self) -> Any:
-        """The value as a number, a text or a tuple of these; see `lesson_values.plain`."""
+        """The value as a number, a string or a tuple of these; see `lesson_values.plain`."""
         return lesson_values.plain(self._value)
 
     @property

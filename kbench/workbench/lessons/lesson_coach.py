@@ -79,12 +79,15 @@ class Coach:
         self.progress.record_pass(self.lesson, exercise.name)
         return exercise.solution
 
-    def reset(self) -> str:
-        """Forget what was done in the lesson; the names of the learner stay."""
+    def reset(self, again: str = "%again") -> str:
+        """Forget what was done in the lesson; the names of the learner stay.
+
+        `again` is how the front end calls the command that shows the code of an exercise.
+        """
         self.progress.reset(self.lesson)
         return (
             f"Lesson {self.lesson.number} starts over: no exercise counts as done, and hints begin "
-            "again. Your names stay. %again gives an exercise's code as it was at first."
+            f"again. Your names stay. {again} shows the original code of an exercise."
         )
 
     def again(self, name: str | None = None) -> str:

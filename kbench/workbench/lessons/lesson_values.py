@@ -1,7 +1,7 @@
 """What a learner has written down, compared with what is right, however it is written.
 
 A list, a tuple, an array and a tensor without feeds are the same answer, and so are 3, 3.0 and
-`np.int64(3)`. Truth values are no numbers, and text is no number either.
+`np.int64(3)`. Truth values are no numbers, and strings are none either.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ADVICE = "look again at the cells above"
 
 
 def plain(value: object) -> Any:
-    """The answer in Python's own kinds: sequences as tuples, numbers, texts; what else it may be.
+    """The answer in Python's own kinds: sequences as tuples, numbers, strings; what else it may be.
 
     A tensor that nothing has to be fed to is computed.
     """
@@ -49,7 +49,7 @@ def complaint(
 
     Arguments:
         found: what the learner has written.
-        wanted: a number, text, None, or a tuple of these.
+        wanted: a number, string, None, or a tuple of these.
         parts: what the entries of `wanted` are, in the words of the lesson; it is told which of
             them are wrong, and never what is right.
         advice: what to do about a wrong value.
@@ -133,13 +133,13 @@ def kind(value: object) -> str:
         return "number"
     if inspect.isfunction(value):
         return "Python function"
-    names = {str: "text", type: "class", type(None): "None"}
+    names = {str: "string", type: "class", type(None): "None"}
     return names.get(type(value), type(value).__name__)
 
 
 def article(noun: str) -> str:
     """The noun with its article."""
-    if noun in ("None", "text"):
+    if noun == "None":
         return noun
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 

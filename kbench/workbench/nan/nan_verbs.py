@@ -115,7 +115,9 @@ class NanVerbs:
         if function is not None:
             return traced(function, self._recorder, names)
         shown = describe.printable(name)
-        raise ProtocolError("name", f"what ran as {shown} has no name any more; t on a variable")
+        raise ProtocolError(
+            "name", f"the function that ran as {shown} has no name now; press t on a variable"
+        )
 
     def close(self) -> None:
         """Look no more."""
@@ -320,7 +322,7 @@ def _notes(
     """What may make this run differ from the one that was seen; `earlier`: on its own variables."""
     notes = []
     if random == "new" or (random and earlier):
-        notes.append("random numbers of that call are not known any more; this may differ from it")
+        notes.append("the random numbers of that call are gone; this run may differ from it")
     elif random:
         notes.append("random nodes drew again what they drew last")
     if not together and len(function.inputs) > 1:

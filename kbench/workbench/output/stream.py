@@ -75,7 +75,7 @@ class Output:
     def drop(self, cell: int, size: int) -> None:
         """Take note of printed text that was not read; what follows it is not shown, either."""
         shown = self._shown.setdefault(cell, _Shown())
-        self._cut(cell, shown, ": more comes than can be taken in")
+        self._cut(cell, shown, ": it comes faster than it can be shown")
         shown.dropped += size
 
     def _cut(self, cell: int, shown: _Shown, why: str) -> None:
@@ -118,7 +118,7 @@ class Output:
             lost = f"; only {kept:,} of them" if kept < shown.spilled and shown.path else ""
             words.append(f"{shown.spilled:,} more characters {where}{lost}")
         if shown.dropped:
-            words.append(f"{shown.dropped / 1e6:,.1f} MB came too fast and were not taken in")
+            words.append(f"{shown.dropped / 1e6:,.1f} MB came too fast and were dropped")
         self._emit(Stream(cell, "notice", "\n".join(words) + "\n"))
 
     def _open_spill(self, cell: int, shown: _Shown) -> None:

@@ -9,10 +9,12 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
 
 from kbench.engine.runtime import profile
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.progress import loops
+from kbench.workbench.progress.fit_curve import FitCurves
 from kbench.workbench.protocol import messages
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 
@@ -66,8 +68,12 @@ def _slope(samples: deque[tuple[float, int]] | deque[tuple[float, float]]) -> fl
 class Pace:
     """Publishes the pace of the running cell while there is something to tell."""
 
-    def __init__(self, publish: Publish | None) -> None:
+    def __init__(
+        self, publish: Publish | None, values: Callable[[], Iterable[object]] = tuple
+    ) -> None:
         self._publish = publish
+        self._values = values  # those that the user has names for
+        self._fits = FitCurves()
         self._wake = AsyncSafeEvent()
         self._busy = False
         self._closed = False
@@ -82,6 +88,7 @@ class Pace:
             return
         self._runner, self._first = threading.get_ident(), profile.calls.count
         self._cell += 1
+        self._fits.cell_started(self._values())
         self._busy = True
         self._wake.set()
         if self._thread is None:
@@ -90,7 +97,9 @@ class Pace:
 
     def cell_ended(self) -> None:
         """The cell has ended."""
-        self._busy = False
+        if self._busy:
+            self._busy = False
+            self._tell_fit(self._fits.cell_ended(self._values()))
 
     def close(self) -> None:
         """Stop looking."""
@@ -106,7 +115,7 @@ class Pace:
                 try:
                     self._sample(estimate)
                 except Exception:  # the next look may do better
-                    _log.exception("the pace of a loop could not be told")
+                    _log.exception("the pace of a loop could not be reported")
                 time.sleep(SAMPLE_SECONDS)
 
     def _sample(self, estimate: Estimate) -> None:
@@ -115,3 +124,10 @@ class Pace:
         data = estimate.sample(time.monotonic(), calls, profile.calls.name, found)
         if self._publish is not None and (found or calls > 1):
             self._publish(messages.push("pace", data))
+        fit = self._fits.sample(self._runner)
+        if self._busy:  # else the whole curve has been told
+            self._tell_fit(fit)
+
+    def _tell_fit(self, found: JsonObject | None) -> None:
+        if found is not None and self._publish is not None:
+            self._publish(messages.push("fit", found))

@@ -11,7 +11,10 @@ _AXES = frozenset(("row_axis", "col_axis"))
 
 
 class WindowReply(Answer):
-    """`rows`, `cols`: start, stop, total. `heat`: a text a row, of a digit or "-" for each cell."""
+    """`rows`, `cols`: start, stop, total. `heat`: a text a row, of a digit or "-" for each cell.
+
+    `row_names`, `col_names` are those of a table of pandas.
+    """
 
     name: str
     shape: list[int]
@@ -23,6 +26,8 @@ class WindowReply(Answer):
     cols: list[int]
     cells: list[list[str]]
     heat: list[str]
+    row_names: list[str] | None = None
+    col_names: list[str] | None = None
 
 
 class Window(Question[WindowReply], verb="window"):
@@ -107,6 +112,28 @@ class Image(Question[ImageReply], verb="image"):
     col_axis: int | None = None
     colours: bool = True
     limits: list[float] | None = None
+
+
+class CurveReply(Answer):
+    """`low`, `high`: of the finite elements of each stretch; `bad`: stretches with a NaN or Inf."""
+
+    name: str
+    axis: int
+    index: list[int]
+    size: int
+    sampled: bool
+    low: list[float | None]
+    high: list[float | None]
+    bad: list[int]
+
+
+class Curve(Question[CurveReply], verb="curve"):
+    """One line of an array, along `axis`, as least and greatest of so many stretches."""
+
+    name: str
+    stretches: int
+    index: list[int] | None = None
+    axis: int = -1
 
 
 class FindReply(Answer):

@@ -10,7 +10,8 @@ class WatchRow(Record):
     """A watched expression: its value as text, and the one that it had until it changed last.
 
     `state` is "new", "value", "spec", "error", "refused" or "slow"; `current`: nothing has changed
-    since it was evaluated; `count` tells old news from new.
+    since it was evaluated; `count` tells old news from new; `live`: the value is one of the running
+    cell. `history` has the last values of a scalar, None for NaN and Inf.
     """
 
     expression: str
@@ -22,6 +23,8 @@ class WatchRow(Record):
     changed: bool = False
     count: int | None = None
     current: bool = True
+    history: list[float | None] | None = None
+    live: bool = False
 
 
 class WatchReply(Answer):
@@ -34,11 +37,13 @@ class WatchReply(Answer):
 class Watch(Question[WatchReply], verb="watch"):
     """What is known of some expressions; those that are old are evaluated and pushed later.
 
-    `force` names those to evaluate in any case, and with more time.
+    `force` names those to evaluate in any case, and with more time. With `live` the cheap ones are
+    looked at, and pushed, while the cell lasts that runs or begins.
     """
 
     expressions: list[str]
     force: list[str] | None = None
+    live: bool = False
 
 
 class GradientReply(Answer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbench.workbench.protocol.names import LastValue
+from kbench.workbench.protocol.names import LastValue, VariableRow
 from kbench.workbench.protocol.question import Answer, Question
 from kbench.workbench.protocol.record import Record
 
@@ -19,7 +19,8 @@ class GraphNode(Record):
     """A tensor or a layer; `inputs` are the ids of other rows, None where the input is not shown.
 
     `bad` entries of its last value are NaN or infinite; `end`: an input of the layer, whose own
-    inputs are not told.
+    inputs are not told. Nodes with the same number in `call` were made by one call, or in one name
+    scope, which is called `called`.
     """
 
     id: int
@@ -38,6 +39,8 @@ class GraphNode(Record):
     bad: int | None = None
     ran: Ran | None = None
     end: bool = False
+    call: int | None = None
+    called: str = ""
 
 
 class GraphReply(Answer):
@@ -61,3 +64,24 @@ class Graph(Question[GraphReply], verb="graph"):
     name: str
     limit: int | None = None
     start: int | None = None
+
+
+class NodeReply(Answer):
+    """`name` is the address to ask by for the cells; `words` say where the value comes from."""
+
+    name: str
+    row: VariableRow
+    words: str
+
+
+class Node(Question[NodeReply], verb="node"):
+    """The value of a node of a graph, on what was fed last.
+
+    `number` is its `id` in the graph of `name`, among `layers` or among operations; `node` is what
+    it was called there, so that another graph by now is noticed.
+    """
+
+    name: str
+    number: int
+    node: str
+    layers: bool = False

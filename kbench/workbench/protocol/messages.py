@@ -86,7 +86,7 @@ def size(message: JsonObject | Record) -> int:
 def _fields(value: object) -> JsonObject:
     if isinstance(value, Record):
         return value.given()
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def capped(message: JsonObject) -> JsonObject:

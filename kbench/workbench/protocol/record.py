@@ -95,7 +95,7 @@ class Record:
             MissingFieldError: it is no object, or lacks a field.
         """
         if not isinstance(data, dict):
-            raise MissingFieldError(f"{cls.__name__} is {type(data).__name__}, no object")
+            raise MissingFieldError(f"{cls.__name__} is {type(data).__name__}, not an object")
         names, reads = cls._names, cls._record_reads()
         if data.keys() <= names:
             found = dict(data)

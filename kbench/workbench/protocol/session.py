@@ -81,6 +81,19 @@ class Help(Question[HelpReply], verb="help"):
     position: int
 
 
+class MeaningsReply(Answer):
+    """For each name "function", "class", "module", "value" or "", and its signature."""
+
+    kinds: list[str]
+    signatures: list[str]
+
+
+class Meanings(Question[MeaningsReply], verb="meanings"):
+    """What dotted names stand for, as a list of completions shows them; nothing is evaluated."""
+
+    names: list[str]
+
+
 class CancelReply(Answer):
     busy: bool
 

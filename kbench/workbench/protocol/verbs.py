@@ -5,18 +5,53 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kbench.workbench.protocol.arrays import Export, Exporting, Find, Image, Stats, Window
+from kbench.workbench.protocol.arrays import Curve, Export, Exporting, Find, Image, Stats, Window
+from kbench.workbench.protocol.contents import Open
 from kbench.workbench.protocol.findings import Gradient, Nan, Versus, Watch
-from kbench.workbench.protocol.graphs import Graph
+from kbench.workbench.protocol.graphs import Graph, Node
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import Parts, Summary
+from kbench.workbench.protocol.past import Past
 from kbench.workbench.protocol.question import Question
 from kbench.workbench.protocol.runs import Jobs, Plan, Trace
-from kbench.workbench.protocol.session import Cancel, Changes, Config, Hello, Help, Push
+from kbench.workbench.protocol.session import (
+    Cancel,
+    Changes,
+    Config,
+    Hello,
+    Help,
+    Meanings,
+    Push,
+)
 
 QUESTIONS: tuple[type[Question[Any]], ...] = (
-    *(Hello, Push, Changes, Summary, Parts, Window, Stats, Image, Find, Graph),
-    *(Export, Exporting, Config, Plan, Jobs, Help, Cancel, Trace, Watch, Versus, Nan, Gradient),
+    Hello,
+    Push,
+    Changes,
+    Summary,
+    Parts,
+    Open,
+    Past,
+    Window,
+    Stats,
+    Image,
+    Curve,
+    Find,
+    Graph,
+    Node,
+    Export,
+    Exporting,
+    Config,
+    Plan,
+    Jobs,
+    Help,
+    Meanings,
+    Cancel,
+    Trace,
+    Watch,
+    Versus,
+    Nan,
+    Gradient,
 )
 """Every question that the inspector answers."""
 VERBS = {question.verb: question for question in QUESTIONS}

@@ -155,7 +155,7 @@ class LocalSession(Session):
             error = raised
         finally:
             self._runner = None
-        inspector.cell_ended()
+        inspector.cell_ended(0 if cell.unseen else shell.execution_count - 1)
         cell.status = "ok" if error is None else "error"
         if isinstance(error, KeyboardInterrupt):
             cell.status = "interrupted"

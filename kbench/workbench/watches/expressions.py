@@ -42,6 +42,9 @@ _FUNCTIONS = frozenset(
     "copyto put place putmask put_along_axis fill_diagonal save savez savez_compressed savetxt "
     "setbufsize seterr seterrcall set_printoptions seed shuffle print_tensor warmup".split()
 )
+_CHEAP_BUILTINS = frozenset("len abs min max sum round float int bool str repr".split())
+_CHEAP_METHODS = frozenset("mean sum std var min max item tolist any all argmax argmin".split())
+_CHEAP_HOMES = ("numpy", "kbench")
 _MODULES = frozenset("os subprocess shutil socket importlib sys threading ctypes".split())
 _RANDOM = ("random", "numpy.random")
 
@@ -73,6 +76,43 @@ def compiled(text: str, names: Mapping[str, object]) -> types.CodeType:
         return compile(tree, WATCH_FILE, "eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Refused(_syntax(text, error)) from None
+
+
+def is_cheap(text: str, names: Mapping[str, object]) -> bool:
+    """Whether an expression calls nothing but the likes of `len`, `K.mean`, `np.max`, `x.mean()`.
+
+    Only such are evaluated beside a cell: a function of the user's may be one that the cell is in.
+    """
+    try:
+        tree = syntax.parse_expression(text.strip(), WATCH_FILE)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    loops = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp, ast.Lambda)
+    nodes = list(ast.walk(tree))
+    if any(isinstance(node, loops) for node in nodes):
+        return False
+    return all(_is_cheap_call(node, names) for node in nodes if isinstance(node, ast.Call))
+
+
+def _is_cheap_call(node: ast.Call, names: Mapping[str, object]) -> bool:
+    called = node.func
+    if isinstance(called, ast.Name):
+        if called.id not in names:
+            return called.id in _CHEAP_BUILTINS
+        return _home(names[called.id]) in _CHEAP_HOMES
+    if not isinstance(called, ast.Attribute):
+        return False
+    module = _module(called.value, names)
+    if module is not None:
+        return module.__name__.partition(".")[0] in _CHEAP_HOMES
+    return called.attr in _CHEAP_METHODS
+
+
+def _home(value: object) -> str:
+    """The package of a function, '' of anything else."""
+    if not isinstance(value, (types.FunctionType, types.BuiltinFunctionType)):
+        return ""
+    return str(getattr(value, "__module__", None) or "").partition(".")[0]
 
 
 def _syntax(text: str, error: BaseException) -> str:

@@ -58,7 +58,7 @@ class WatchLines:
     def remove(self, number: int) -> str:
         """Take watch `number`, counted from 1, off the list; ValueError when there is none."""
         if not 1 <= number <= len(self.expressions):
-            raise ValueError(f"there is no watch {number}; there are {len(self.expressions)}")
+            raise ValueError(f"there is no watch {number}; the list has {len(self.expressions)}")
         return self.expressions.pop(number - 1)
 
     def rows(self, force: str = "") -> list[WatchRow]:

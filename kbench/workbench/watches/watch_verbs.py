@@ -47,10 +47,10 @@ class WatchVerbs:
         wanted = _texts("expressions", asked.expressions)
         forced = _texts("force", asked.force or [])
         if len(wanted) > MAX_WATCHES:
-            reason = f"watch: there may be {MAX_WATCHES} expressions at most"
+            reason = f"watch: the limit is {MAX_WATCHES} expressions"
             raise ProtocolError("argument", reason)
         held = self.watches.sandbox.blocked
-        return WatchReply(rows=self.watches.ask(wanted, forced), held=held)
+        return WatchReply(rows=self.watches.ask(wanted, forced, asked.live), held=held)
 
 
 def _texts(argument: str, given: list[Any]) -> list[str]:

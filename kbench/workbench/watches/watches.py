@@ -1,17 +1,19 @@
 """Watched expressions: evaluated beside the program when something has changed, old value kept.
 
 Whoever shows them asks with `ask` after each change; what is known comes back at once, and what is
-evaluated is pushed later. Nothing is evaluated while a cell runs, nor without being asked. One that
-takes longer than its time is tried less and less often, and at once when it is asked for by name.
+evaluated is pushed later. While a cell runs only what is cheap is looked at, now and then
+(`live.py`), and nothing without being asked. One that takes longer than its time is tried less and
+less often, and at once when it is asked for by name.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -26,7 +28,8 @@ from kbench.workbench.inspector import summary
 from kbench.workbench.kernel.sandbox import Outcome, Sandbox
 from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
-from kbench.workbench.watches import expressions
+from kbench.workbench.watches import expressions, live
+from kbench.workbench.watches.live import LiveSampler
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor
@@ -36,6 +39,9 @@ BUDGET_SECONDS = 0.05
 """That a watch gets by itself."""
 FORCED_BUDGET_SECONDS = 30.0
 """That it gets when its user asks for it."""
+MAX_LIVE_MISSES = 1
+"""Evaluations over the budget after which a watch waits for the end of the cell; one may be slow
+because it is the first."""
 MAX_WATCHES = 50
 """That a front end may ask for."""
 PUSH_SECONDS = 0.1
@@ -49,8 +55,25 @@ _MAX_SKIPPED_CHANGES = 64
 _COLLECTIONS = (list, tuple, dict, set, frozenset, range)
 _MAX_ITEMS = 6
 """Of an array or a list that is shown whole."""
+MAX_HISTORY = 24
+"""Of the last values of a scalar, each another than the one before: as many as bars have room."""
+_HISTORY_DIGITS = 4
+"""Of each: they are drawn as bars."""
 Stamp = tuple[int, int, int]
-_Words = tuple[str, str, str]  # state, text and note of a value
+
+
+@dataclass(frozen=True)
+class Found:
+    """What an evaluation gives: a state, words, and the number that a scalar is (NaN, Inf too)."""
+
+    state: str
+    text: str
+    note: str = ""
+    number: float | None = None
+
+
+_MAX_NUMBER = 1e300
+"""Greater ones are drawn as Inf is."""
 Fed = Callable[[Sequence["Tensor"]], dict["Tensor", np.ndarray]]
 
 
@@ -74,6 +97,9 @@ class Watch:
     misses: int = 0
     skip: int = 0  # changes yet to sit out
     banned: bool = False  # it drew random numbers, as only its evaluation could show
+    history: deque[float | None] = field(default_factory=lambda: deque(maxlen=MAX_HISTORY))
+    live: bool = False  # its value is one of the running cell
+    at_start: str | None = None  # the text before the cell in which it was looked at
 
     def row(self, now: Stamp) -> WatchRow:
         """What a front end gets."""
@@ -87,15 +113,31 @@ class Watch:
             changed=self.changed,
             count=self.count,
             current=self.stamp == now,
+            history=list(self.history) if len(self.history) > 1 else None,
+            live=self.live,
         )
 
-    def take(self, state: str, text: str, note: str = "") -> None:
-        """What an evaluation has found."""
+    def take(self, state: str, text: str, note: str = "", number: float | None = None) -> None:
+        """What an evaluation has found; the value before is the one from before the cell."""
         comparable = self.state == state and state in ("value", "spec")
-        self.changed = comparable and text != self.text
+        old = self.text if self.at_start is None else self.at_start
+        self.changed = comparable and text != old
         if self.changed:
-            self.before = self.text
+            self.before = old
         self.state, self.text, self.note = state, text, note
+        if number is None:
+            self.history.clear()
+            return
+        new = float(f"{number:.{_HISTORY_DIGITS}g}") if math.isfinite(number) else None
+        if not self.history or self.history[-1] != new:
+            self.history.append(new)
+
+    def take_live(self, found: Found) -> None:
+        """What was found while a cell runs."""
+        if self.at_start is None and self.state == "value":
+            self.at_start = self.text
+        self.live = True
+        self.take(found.state, found.text, found.note, found.number)
 
 
 class Watches:
@@ -123,6 +165,7 @@ class Watches:
         self._wake = AsyncSafeEvent()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._live = LiveSampler(self._look)
 
     # ------------------------------------------------------------------ what the host calls
 
@@ -133,10 +176,27 @@ class Watches:
     def cell_ended(self) -> None:
         """A cell has ended: any name may be another."""
         self._turn += 1
+        self._live.stop()
+        with self._lock:
+            for watch in self._known.values():
+                watch.live = False
+
+    def sample(self, wanted: list[str]) -> list[WatchRow]:
+        """Evaluate those that are quick, on the thread of the running cell; their rows.
+
+        What has been slow before waits for the end of the cell.
+        """
+        with self._lock:
+            watches = [self._watch(expression) for expression in wanted[:MAX_WATCHES]]
+        quick = [watch for watch in watches if watch.misses <= MAX_LIVE_MISSES]
+        for watch in quick:
+            self._update(watch, False, in_cell=True)
+        return [watch.row(self.stamp) for watch in quick]
 
     def close(self) -> None:
         """Evaluate no more."""
         self._closed = True
+        self._live.close()
         self._wake.set()
         self.sandbox.halt()
 
@@ -147,8 +207,13 @@ class Watches:
 
     # ------------------------------------------------------------------ asking
 
-    def ask(self, wanted: list[str], force: list[str] | None = None) -> list[WatchRow]:
-        """What is known of these; those that are old are evaluated soon, and pushed then."""
+    def ask(
+        self, wanted: list[str], force: list[str] | None = None, live: bool = False
+    ) -> list[WatchRow]:
+        """What is known of these; those that are old are evaluated soon, and pushed then.
+
+        `live`: while the cell that runs, or begins now, lasts, the cheap ones are looked at.
+        """
         with self._lock:
             self._wanted = list(dict.fromkeys(wanted))[:MAX_WATCHES]
             self._forced += [expression for expression in force or () if expression in self._wanted]
@@ -161,6 +226,8 @@ class Watches:
                 )
                 self._thread.start()
             self._wake.set()
+            if live:
+                self._live.start()
         return rows
 
     def evaluate_now(self, wanted: list[str], force: list[str] | None = None) -> list[WatchRow]:
@@ -179,6 +246,47 @@ class Watches:
         while len(self._known) > _MAX_REMEMBERED:
             self._known.popitem(last=False)
         return found
+
+    # ------------------------------------------------------------------ while a cell runs
+
+    def _look(self) -> bool:
+        """Look once at each watch that is cheap, and tell the news; False when no cell runs."""
+        if not self.sandbox.blocked or self._closed:
+            return False
+        with self._lock:
+            watches = [self._watch(expression) for expression in self._wanted]
+        found = [watch for watch in watches if self.sandbox.blocked and self._look_at(watch)]
+        with self._lock:
+            rows = [watch.row(self.stamp) for watch in found if watch.live]
+        if rows and self._tell is not None and self.sandbox.blocked:
+            self._tell(rows)
+        return True
+
+    def _look_at(self, watch: Watch) -> bool:
+        """Evaluate one if that is cheap, as its last evaluation says; whether there is a value."""
+        known = watch.state in ("value", "error") and not (watch.banned or watch.misses)
+        if not known or watch.seconds > live.LIVE_SECONDS:
+            return False
+        names, stamp = dict(self._names()), self.stamp
+        try:
+            code = expressions.compiled(watch.expression, names)
+        except expressions.Refused:
+            return False
+        if not expressions.is_cheap(watch.expression, names):
+            return False
+        outcome = self._live.sandbox.run(
+            lambda: _worded(code, names, self._fed), live.LIVE_BUDGET_SECONDS
+        )
+        with self._lock:
+            if outcome.stopped or outcome.value is None:  # it may be half done: no news
+                watch.seconds = max(watch.seconds, outcome.seconds)
+                return False
+            if not self.sandbox.blocked:
+                return False
+            watch.take_live(outcome.value)
+            watch.stamp = stamp
+            watch.count += 1
+        return True
 
     # ------------------------------------------------------------------ evaluating
 
@@ -211,7 +319,7 @@ class Watches:
         if found and self._tell is not None and not self._closed:
             self._tell([watch.row(self.stamp) for watch in found])
 
-    def _update(self, watch: Watch, forced: bool) -> bool:
+    def _update(self, watch: Watch, forced: bool, in_cell: bool = False) -> bool:
         """Evaluate one if it is due; whether its row is another than before."""
         stamp = self.stamp
         if watch.banned or (not forced and watch.seen == stamp):
@@ -231,18 +339,20 @@ class Watches:
                 watch.count += 1
             return True
         budget = FORCED_BUDGET_SECONDS if forced else BUDGET_SECONDS
-        outcome = self.sandbox.run(lambda: _worded(code, names, self._fed), budget)  # noqa: S307
-        if outcome.stopped == "cell":
+        run = self.sandbox.run_in_cell if in_cell else self.sandbox.run
+        outcome = run(lambda: _worded(code, names, self._fed), budget)
+        if outcome.stopped == "cell" or (in_cell and outcome.stopped == "stuck"):
             return False
         with self._lock:  # whoever asks meanwhile gets the old value with its old count
             watch.seen = stamp
             if not outcome.stopped:
                 watch.stamp = stamp
             self._take(watch, outcome, budget)
+            watch.at_start = None
             watch.count += 1
         return True
 
-    def _take(self, watch: Watch, outcome: Outcome[_Words], budget: float) -> None:
+    def _take(self, watch: Watch, outcome: Outcome[Found], budget: float) -> None:
         watch.seconds = outcome.seconds
         if outcome.used_random:
             reason = "it drew random numbers, which your program would then miss"
@@ -263,9 +373,9 @@ class Watches:
             watch.misses = watch.misses + 1 if slow else 0
             watch.skip = _MAX_SKIPPED_CHANGES if slow else 0
             assert outcome.value is not None
-            state, text, note = outcome.value
+            found = outcome.value
             took = f"took {describe_seconds(outcome.seconds)}" if slow else ""
-            watch.take(state, text, note or took)
+            watch.take(found.state, found.text, found.note or took, found.number)
 
 
 def describe_seconds(seconds: float) -> str:
@@ -284,29 +394,43 @@ def _error_words(error: BaseException) -> str:
 # ------------------------------------------------------------------ values as words
 
 
-def _worded(code: CodeType, names: dict[str, object], fed: Fed) -> _Words:
+def _worded(code: CodeType, names: dict[str, object], fed: Fed) -> Found:
     """State, text and note of a value; a symbol's is computed, on what was fed last."""
     from kbench.engine.graph.variables import Placeholder
 
     value = eval(code, dict(names))
     if not describe.is_tensor(value):
-        return "value", value_text(value), ""
+        return _value(value)
     if isinstance(value, Placeholder) and value.default is None:
         known = fed([value])
         if value in known:
-            return "value", value_text(known[value]), "as fed last"
-        return "spec", str(value.spec), "a placeholder, which is fed"
+            return _value(known[value], "as fed last")
+        return Found("spec", str(value.spec), "a placeholder, which is fed")
     try:
         found = value.get_value() if describe.is_variable(value) else value.eval()
     except FeedError as error:
         open_ = _open(value)
         known = fed(open_)
         if open_ and all(node in known for node in open_):
-            return "value", value_text(value.eval(feed_dict=known)), "as fed last"
+            return _value(value.eval(feed_dict=known), "as fed last")
         needs = _needs(open_, names)
         reason = describe.printable(error.reason, MAX_TEXT_CHARACTERS)
-        return "spec", str(value.spec), needs or reason
-    return "value", value_text(found), ""
+        return Found("spec", str(value.spec), needs or reason)
+    return _value(found)
+
+
+def _value(value: object, note: str = "") -> Found:
+    return Found("value", value_text(value), note, number_of(value))
+
+
+def number_of(value: object) -> float | None:
+    """The number that a scalar, or an array of one element, is; None for anything else."""
+    if type(value) in (int, float) and isinstance(value, (int, float)):
+        return float(value) if abs(value) < _MAX_NUMBER or value != value else math.inf
+    held = describe.held_array(value)
+    if held is None or held.size != 1 or held.dtype.kind not in "iuf":
+        return None
+    return float(np.ma.filled(held.astype(np.float64), np.nan).reshape(-1)[0])
 
 
 def _open(value: Tensor) -> list[Placeholder]:

@@ -328,7 +328,7 @@ def test_cached_properties_come_from_there() -> None:
         for path in (ROOT / "kbench" / folder).rglob("*.py"):
             if path.stem != "fork_safety":
                 assert "functools import cached_property" not in path.read_text("utf-8"), path
-                assert "functools.cached_property" not in path.read_text("utf-8"), path
+                assert "@functools.cached_property" not in path.read_text("utf-8"), path
 
 
 def test_locks_are_made_in_one_place() -> None:

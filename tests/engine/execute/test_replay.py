@@ -231,7 +231,7 @@ def values_of(make: Callable[[Model], None]) -> tuple[list[Any], list[Any]]:
     return results, [K.get_value(one) for one in model.variables]
 
 
-@pytest.mark.parametrize("make", every(8, MODELS), ids=lambda make: make.__name__)
+@pytest.mark.parametrize("make", every(len(MODELS), MODELS), ids=lambda make: make.__name__)
 def test_values_are_those_of_the_steps_themselves(
     make: Callable[[Model], None], repeated: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:

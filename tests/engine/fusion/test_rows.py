@@ -137,7 +137,7 @@ def _operands(shape: tuple[int, ...], dtype: str, seed: int = 0) -> list[np.ndar
     return [random.normal(0.3, 1, one).astype(dtype) for one in parts]
 
 
-@pytest.mark.parametrize("name", every(7, ROWS))
+@pytest.mark.parametrize("name", every(14, ROWS))
 def test_row_kernels_agree_with_numpy(name: str) -> None:
     """On odd sizes, one row, one column, several leading axes."""
     for shape in SHAPES:
@@ -330,7 +330,7 @@ def test_one_side_of_a_branch() -> None:
         _agree(_run([one, x], build, "wait"), _run([one, x], build, "off"))
 
 
-@pytest.mark.parametrize("name", every(7, ROWS))
+@pytest.mark.parametrize("name", every(14, ROWS))
 def test_until_the_kernel_is_ready_the_items_run(name: str) -> None:
     arrays = _operands((33, 20), "float32")
     with mock.patch.object(row_kernel, "request", lambda program: None):

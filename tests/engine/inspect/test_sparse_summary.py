@@ -41,8 +41,8 @@ def test_matrices_of_the_user_are_shown_too(form: str) -> None:
     matrix = sp.csr_array(VALUES).asformat(form)
     view = namespace.View({"m": matrix, "pair": [matrix, 1]})
     rows, _ = view.rows(None, True)
-    assert "entries" in rows[0]["text"] and rows[0]["shape"] == [3, 4]
-    assert rows[1]["items"][0]["spec"] == "sparse float32[3, 4]"
+    assert "entries" in (rows[0].text or "") and rows[0].shape == [3, 4]
+    assert rows[1].items is not None and rows[1].items[0].spec == "sparse float32[3, 4]"
     assert "sparse float32[3, 4]" in summary.line(matrix)
     with pytest.raises(ProtocolError, match="sparse"):
         view.array("m")

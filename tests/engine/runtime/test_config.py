@@ -156,7 +156,7 @@ BROKEN: list[tuple[str, list[str]]] = [
     ("[" * 100_000, ["keras.json, line 1", "levels of lists and objects"]),
     ('{\n"mine":\n' + '{"a":' * 200, ["keras.json, line 3", "levels of lists and objects"]),
     ('{"epsilon": true}', ["keras.json, line 1, field 'epsilon'", "got True"]),
-    ('{\n"epsilon": "1e-5"}', ["keras.json, line 2, field 'epsilon'", "the text '1e-5'"]),
+    ('{\n"epsilon": "1e-5"}', ["keras.json, line 2, field 'epsilon'", "the string '1e-5'"]),
     ('{\n\n"epsilon": -1e-7}', ["keras.json, line 3, field 'epsilon'", "at least 0"]),
     ('{"epsilon": Infinity}', ["keras.json, line 1, field 'epsilon'", "finite"]),
     ('{"epsilon": 1e999}', ["keras.json, line 1, field 'epsilon'", "finite"]),
@@ -168,7 +168,7 @@ BROKEN: list[tuple[str, list[str]]] = [
     ('{"floatx": 32,\n"epsilon": null}', ["line 1, field 'floatx'", "line 2, field 'epsilon'"]),
     ('{"image_data_format": 1}', ["keras.json, line 1, field 'image_data_format'"]),
     ('{"image_data_format": {"a": 1}}', ["keras.json, line 1, field 'image_data_format'"]),
-    ('{"floatx": "float64",\n "floatx": "float16"}', ["line 2: 'floatx' is there twice"]),
+    ('{"floatx": "float64",\n "floatx": "float16"}', ["line 2: 'floatx' appears twice"]),
     ('\ufeff{"floatx": "float64"}', ["keras.json, line 1", "byte order mark"]),
     ('"floatx"', ["keras.json, line 1", "not a JSON object"]),
     ('{"floatx": "float64"} x', ["keras.json, line 1"]),
@@ -338,7 +338,7 @@ def test_environment(
 NONSENSE: list[tuple[str, str, Callable[[], Any], str]] = [
     ("KBENCH_JIT", "nonsense", config.jit_mode, "auto, wait or off, got 'nonsense'; auto is"),
     ("KBENCH_JIT", "1" * 500, config.jit_mode, "got '1111"),
-    ("KBENCH_EXACT", "nonsense", config.exact, "must be 1 or 0, got 'nonsense'; 0 is taken"),
+    ("KBENCH_EXACT", "nonsense", config.exact, "must be 1 or 0, got 'nonsense'; 0 is used"),
     ("KBENCH_LEAST", "-1", lambda: config.min_elements(7), "a whole number from 0 to"),
     *[
         ("KBENCH_NUM_THREADS", text, environment.default_threads.__wrapped__, "from 1 to 1024, got")

@@ -141,11 +141,11 @@ ROWS = {
         "K.floatx() == 'float64'",
         "",
     ),
-    "filter": ("VariableTable()", "it.filter", {"value": "w*"}, "'1 names' in it.html", "1 names"),
+    "filter": ("VariableTable()", "it.filter", {"value": "w*"}, "'1 name<' in it.html", "1 name"),
     "watch": ("WatchList()", "it.expression", {"value": "1 + 1"}, "it.expressions", "1 + 1"),
     "loss": ("GradPanel()", "it.loss", {"index": 1}, "it._loss == 'loss'", ""),
     "graph": ("GraphView('loss')", "it.find", {"value": "nope"}, "'no node' in it.html", "no node"),
-    "plan": ("PlanTable()", "it.sort", {"index": 1}, "it.sort.value == 'time'", ""),
+    "plan": ("PlanTable()", "it.sort", {"index": 2}, "it.sort.value == 'time'", ""),
     "versus": ("CompareView('1 + 1')", "it.variants", {"value": ""}, "it.variants.value == ''", ""),
     "explored": (
         "explore('relu')",
@@ -161,7 +161,7 @@ ROWS = {
         "it.controls and it.now and 'conv2d_transpose' in it.now.line",
         "K.conv2d_transpose(x, kernel",
     ),
-    "tab": ("explorer()", "it", {"selected_index": 4}, "it.graph.redraws.running", ""),
+    "tab": ("explorer()", "it", {"selected_index": 4}, "it.tabs['graph'].redraws.running", ""),
 }
 
 

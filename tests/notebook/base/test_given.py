@@ -32,6 +32,7 @@ from kbench.notebook import (
     explorer,
 )
 from kbench.notebook.base import inspector_hub, namespace_widget, redraw
+from kbench.notebook.widgets.graph_view import drawn
 
 pytestmark = keras_loaded.OWN_WARNINGS
 Names = dict[str, Any]
@@ -364,3 +365,18 @@ def test_plots_take_symbols_and_names(what: str, names: Names) -> None:
 @pytest.mark.parametrize("what", ["K.function", "known", "functions", "name of a function"])
 def test_timelines_take_what_has_run(what: str, names: Names) -> None:
     assert kbench.plots.timeline(OBJECTS[what](names)).axes
+
+
+def test_layers_are_nodes_that_tell_their_operations(names: Names) -> None:
+    """A layer of a model's graph opens below it; in the graph of a tensor it opens in place."""
+    part = GraphView(names["model"])
+    part.node.value = next(key for label, key in part.node.options if label == "out Dense")
+    told = text_of(part.html)
+    assert "out/softmax:0" in told and "out/dot:0" in told and "takes" in told
+    part.close()
+    part = GraphView(names["model"].output)
+    ops = [row.op for row in drawn(part._folds)]
+    assert {"out", "drop", "norm", "second", "first"} <= set(ops) and "dot" not in ops
+    part.node.value = next(key for label, key in part.node.options if label.endswith(" out"))
+    assert "dot" in [row.op for row in drawn(part._folds)] and "float32[?, 3]" in text_of(part.html)
+    part.close()

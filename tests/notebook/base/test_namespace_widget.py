@@ -194,7 +194,7 @@ def test_gradients_without_a_loss_say_so() -> None:
         ("K.ones((2,)) * K.epsilon()", "epsilon=1,2", ["2 variants", "epsilon=2", "1"]),
         ("K.sum(w)", "engine=kbench,numpy", ["2 engines", "numpy"]),
         ("K.sum(", "epsilon=1,2", ["one expression is needed"]),
-        ("K.sum(w)", "speed=1", ["no setting of this name"]),
+        ("K.sum(w)", "speed=1", ["unknown setting; choose from"]),
         ("K.sum(w)", "", ["variants are needed"]),
         ("", "epsilon=1,2", ["type an expression"]),
         ("nope", "epsilon=1,2", ["NameError"]),
@@ -230,15 +230,15 @@ def test_presets_fill_the_field(names: Names) -> None:
 
 
 @pytest.mark.parametrize(("tab", "control", "name"), [
-    ("graph", "chosen", "w"), ("gradients", "loss", "loss"), ("table", "chosen", "w"),
-    ("values", "chosen", "w"),
+    ("graph", "chosen", "w"), ("gradients", "loss", "loss"), ("names", "chosen", "w"),
+    ("value", "chosen", "w"),
 ])  # fmt: skip
 def test_a_tab_that_is_not_open_shows_the_choice_at_once(
     names: Names, tab: str, control: str, name: str
 ) -> None:
     """Its controls are what a user finds there, and may use, before it is drawn anew."""
     whole = explorer(names)
-    part = getattr(whole, tab)
+    part = whole.tabs[tab]
     part.refresh()
     assert getattr(part, control).value != name
     whole.choose(name)
@@ -249,21 +249,24 @@ def test_a_tab_that_is_not_open_shows_the_choice_at_once(
 def test_a_name_chosen_in_one_tab_is_on_view_in_the_others(names: Names) -> None:
     whole = explorer(names)
     whole._repr_mimebundle_()
-    wait_for(lambda: len(whole.table.chosen.options) > 5)
-    whole.table.chosen.value = "w"
-    assert whole.comparison.expression.value == "w" and whole.watches.expression.value == "w"
+    wait_for(lambda: len(whole.tabs["names"].chosen.options) > 5)
+    whole.tabs["names"].chosen.value = "w"
+    assert (
+        whole.tabs["compare"].expression.value == "w"
+        and whole.tabs["watches"].expression.value == "w"
+    )
     whole.selected_index = 1
     wait_for(lambda: whole.view is not None and "w[" in whole.view._body.value)
     whole.selected_index = 4
-    wait_for(lambda: whole.graph.chosen.value == "w")
-    whole.graph.chosen.value = "y"
+    wait_for(lambda: whole.tabs["graph"].chosen.value == "w")
+    whole.tabs["graph"].chosen.value = "y"
     whole.selected_index = 1
-    settled("K.eval gives its value", whole.values)
-    whole.graph.chosen.value = "loss"
+    settled("K.eval gives its value", whole.tabs["value"])
+    whole.tabs["graph"].chosen.value = "loss"
     whole.selected_index = 3
-    wait_for(lambda: whole.gradients.loss.value == "loss")
-    whole.table.picked.emit("train")
+    wait_for(lambda: whole.tabs["gradients"].loss.value == "loss")
+    whole.tabs["names"].picked.emit("train")
     whole.selected_index = 5
     names["train"]([names["data"]])
-    settled("train", whole.plan)
+    settled("train", whole.tabs["plan"])
     whole.close()

@@ -33,7 +33,7 @@ while not globals().get("enough"):
     for number, address in enumerate(at[:3], 1):
         job.add(address, rows=32, seconds=number // 3 * 0.2 + 0.1, received=98304, returned=4096)
     job.step()
-    enough = job.job().steps > 5 and it.plan.run.value is not None or job.job().steps > 3000
+    enough = job.job().steps > 5 and it.tabs['plan'].run.value is not None or job.job().steps > 3000
     time.sleep(0.02)
 job.say("one machine would be faster: a step moves 12 MB in 40 ms and computes for 9 ms")
 job.end()"""
@@ -120,7 +120,7 @@ def test_a_name_carries_over_to_the_other_tabs(browser: Browser) -> None:
 
 
 def test_a_watch_is_added_while_a_cell_runs(browser: Browser) -> None:
-    book = shown(browser, "while not it.watches.expressions: time.sleep(0.01)")
+    book = shown(browser, "while not it.tabs['watches'].expressions: time.sleep(0.01)")
     tab(book, "Watches")
     book.start(1)
     fill(book, "expression", "K.sum(dead)")
@@ -152,10 +152,10 @@ def test_workers_of_a_job_are_seen_while_the_cell_runs(browser: Browser, dark: b
 def test_a_cleared_output_lets_the_widget_rest(browser: Browser) -> None:
     book = shown(
         browser,
-        "print(it.table.redraws.running)",
+        "print(it.tabs['names'].redraws.running)",
         "end = time.monotonic() + 30\n"
-        "while it.table.redraws.running and time.monotonic() < end: time.sleep(0.01)\n"
-        "print(it.table.redraws.running)",
+        "while it.tabs['names'].redraws.running and time.monotonic() < end: time.sleep(0.01)\n"
+        "print(it.tabs['names'].redraws.running)",
     )
     assert book.run(1).strip() == "True"
     book.cell(0).locator(".jp-InputArea-editor").click()

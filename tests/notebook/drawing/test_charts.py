@@ -85,6 +85,33 @@ def test_gaps_legends_and_marks() -> None:
     assert "A start" in CHARTS["points"]().text
 
 
+def test_curves_that_coincide_take_turns() -> None:
+    body = charts.lines({"a": X, "b": X}).text.rpartition("+--")[0]
+    assert "*o*" in body.replace(" ", "").replace("|", "").replace("\n", "")
+
+
+def test_the_peak_of_a_long_line_stays() -> None:
+    values = np.zeros(100_000)
+    values[54_321], values[77_777] = 9.0, np.nan
+    ((x, y),) = charts.lines({"y": values}).series.values()
+    assert len(y) <= charts.MAX_POINTS and x[y == 9.0].tolist() == [54_321.0]
+
+
+def test_colours_are_those_of_heat_maps() -> None:
+    svg = charts.images({"a": [[1.0, 0.0, -1.0, np.nan]]}).svg
+    fills = dict(re.findall(r'd="M(\d) 0[^"]*" fill="#(\w{6})"', svg))
+    red, green, blue = zip(*(bytes.fromhex(fills[at]) for at in "023"), strict=True)
+    assert red[0] > 2 * blue[0] and blue[1] > 2 * red[1]  # red above zero, blue below it
+    assert green[2] == 0 and "1" not in fills  # magenta, and zero is the ground
+
+
+def test_many_pictures_fit_a_screen_and_keep_their_peaks() -> None:
+    dot = np.zeros((16, 16))
+    dot[7, 3] = -1.0
+    text = charts.images({str(n): dot for n in range(5)}).text
+    assert len(text.splitlines()) <= 32 and text.count("@") == 5 + 1  # and in the legend
+
+
 def test_pictures_have_one_scale_whose_middle_is_zero() -> None:
     chart = charts.images({"weak": [[0.0, 0.25]], "strong": [[1.0, -1.0]]})
     weak, strong = chart.text.splitlines()[2].split()
@@ -105,9 +132,11 @@ REFUSED: list[tuple[Callable[[], Any], str]] = [
     (lambda: charts.lines({str(n): [1] for n in range(9)}), "got 9"),
     (lambda: charts.lines({"a": [[1, 2]]}), "'a' is int64[1, 2]; 1 axes with values"),
     (lambda: charts.lines({"a": []}), "'a' is float64[0]"),
-    (lambda: charts.lines({"a": "text"}), "an array or numbers are needed; got the text 'text'"),
+    (lambda: charts.lines({"a": "text"}), "an array or numbers are needed; got the string 'text'"),
     (lambda: charts.lines({"a": [1j]}), "'a' is complex128, not real numbers"),
     (lambda: charts.lines({"a": [1, 2]}, x=[1]), "series 'a' has 2 values, x has 1"),
+    (lambda: charts.lines({"a": [1]}, points={"p": (1, 2, 3)}), "'p' needs x and y, got 3"),  # type: ignore[dict-item]
+    (lambda: charts.lines({"a": [1]}, points={"p": 3}), "'point p' is int64[]"),  # type: ignore[dict-item]
     (lambda: charts.histograms({"a": [1]}, bins=1), "bins must be 2 to 44, got 1"),
     (lambda: charts.lines({"a": K.placeholder((None,), name="p")}), "'a': "),
     (lambda: charts.images({"a": [1, 2]}), "2 axes with values are needed"),

@@ -50,7 +50,15 @@ def run(shell: Any, code: str) -> str:
         ("%kb", ["kbench", "epsilon", "1e-07", "channels_last"]),
         ("%kb arrays on\n%kb", ["arrays shown", "as tensors are"]),
         ("%kb arrays on\n%kb arrays off", ["by NumPy"]),
-        ("%kb arrays maybe", ["arrays on or off, got 'arrays maybe'"]),
+        ("%kb arrays maybe", ["%kb takes help, arrays on|off, names,", "got 'arrays maybe'"]),
+        ("%kb help", ["kbench.GraphView()", "%kb graph x", "dtype and shape on every edge"]),
+        ("%kb value", ["%kb value wants a name or an expression, such as %kb value w"]),
+        ("%kb value 1 +", ["1 +: SyntaxError"]),
+        ("%kb value nope", ["%kb value: no name nope"]),
+        ("%kb value np.eye(2) * 3", ["float64[2, 2] 32 B  [3, 0, 0, 3]"]),
+        ("%kb settings 3", ["%kb settings takes nothing, got '3'"]),
+        ("%kb watches 1 + 41", ["watches", "1 + 41"]),
+        ("%kb explore softmax", ["K.softmax("]),
         ("w = K.variable([1., 2.])\n%vars", ["w  variable", "float32[2]"]),
         ("w = K.variable([1.]); v = 3\n%vars w*", ["w  variable"]),
         ("%vars nothing*", ["no name fits 'nothing*'"]),
@@ -60,7 +68,7 @@ def run(shell: Any, code: str) -> str:
             ["nothing was changed: epsilon must be a finite number of at least 0"],
         ),
         ("%config_k nonsense=1", ["unknown setting 'nonsense'"]),
-        ("%config_k floatx", ["wants name=value"]),
+        ("%config_k floatx", ["needs name=value"]),
         ("%config_k floatx = float64", ["float64"]),
         ("w = K.variable([1., 2.])\n%watch K.sum(w)", ["K.sum(w)  3"]),
         ("n = 1\n%watch n + 41\nn = 2\n%watch", ["1  n + 41  42 -> 43"]),
@@ -70,9 +78,9 @@ def run(shell: Any, code: str) -> str:
         ),
         ("%watch a = 1", ["refused: one expression is needed"]),
         ("%watch -d 9", ["there is no watch 9"]),
-        ("%watch -d x", ["%watch -d wants the number of a watch, got 'x'"]),
-        ("%%profile x\n1", ["%%profile takes nothing but the cell below, got 'x'"]),
-        ("%lesson 1 2", ["%lesson wants a number, got '1 2'"]),
+        ("%watch -d x", ["%watch -d needs the number of a watch, got 'x'"]),
+        ("%%profile x\n1", ["%%profile takes no argument; its code is the cell below it, got 'x'"]),
+        ("%lesson 1 2", ["%lesson needs a number, got '1 2'"]),
         ("%watch", ["no watches; %watch K.mean(w) adds one"]),
         (
             "x = K.placeholder((2,)); f = K.function([x], [K.log(x)]); f([[0.0, 1.0]])\n%nan f",
@@ -91,16 +99,16 @@ def run(shell: Any, code: str) -> str:
         ("%nan K.log(K.constant(-1.0))", ["NaN made by log", "log of a negative number is NaN"]),
         ("%nan K.exp(K.constant(1.0))", ["no NaN and no infinity"]),
         ("%nan 3", ["a tensor, a K.function or a Keras model is needed"]),
-        ("%nan", ["%nan wants a tensor"]),
+        ("%nan", ["%nan needs a tensor"]),
         ("%%ab epsilon=0,1\nb = K.ones((1,)) * 2\nb + K.epsilon()", ["2 variants", "[0]", "0.333"]),
         ("%%ab engine=kbench,numpy\nK.ones((2,))", ["2 engines", "none"]),
-        ("%%ab speed=1\n1", ["there is no setting of this name"]),
+        ("%%ab speed=1\n1", ["unknown setting; choose from"]),
         ("%%ab epsilon=1\nb = 1", ["the last line must be an expression"]),
-        ("%plan w", ["wants the name of a K.function"]),
-        ("%plan", ["wants the name of a K.function"]),
+        ("%plan w", ["needs the name of a K.function"]),
+        ("%plan", ["needs the name of a K.function"]),
         ("f = K.function([], [K.variable(1.) + 1])\n%plan f", ["no call of f was recorded"]),
         ("%check", ["no lesson is open"]),
-        ("%lesson x", ["wants a number"]),
+        ("%lesson x", ["needs a number"]),
         ("%lesson 77", ["there is no lesson 77"]),
         ("%lesson 1", ["[ ] row-means"]),
         ("%lesson 1\n%hint", ["hint 1 of 2"]),
@@ -144,7 +152,7 @@ def test_profile_shows_every_step(shell: Any) -> None:
     assert len(re.findall(r" [mun]?s\n", shown)) >= 2 and "sum" in shown
     assert "nothing was evaluated" in run(shell, "%%profile\n1 + 1")
     shown = run(shell, "%%profile\n1 / 0")
-    assert shown.count("Traceback") == 1 and "UsageError: the cell was not run" in shown
+    assert shown.count("Traceback") == 1 and "UsageError: the cell did not finish" in shown
 
 
 def test_long_operations_have_a_line_of_their_own(shell: Any) -> None:

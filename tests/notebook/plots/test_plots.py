@@ -276,4 +276,4 @@ def test_the_code_of_the_page_runs() -> None:
     blocks = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
     for block in blocks:
         exec(block, space)
-    assert len(blocks) == 4 and isinstance(space["kbench"].plots.timeline(space["runs"]), Figure)
+    assert len(blocks) == 5 and isinstance(space["kbench"].plots.timeline(space["runs"]), Figure)

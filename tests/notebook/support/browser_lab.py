@@ -25,7 +25,7 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-LIMIT = 60.0  # seconds for anything that a page or a kernel is waited for
+LIMIT = 20.0  # seconds for anything that a page or a kernel is waited for
 SIZE = {"width": 1280, "height": 1200}
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},

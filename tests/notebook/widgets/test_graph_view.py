@@ -12,6 +12,7 @@ from seen import Reader, settled, text_of
 from kbench import backend as K
 from kbench.notebook import GraphView
 from kbench.notebook.drawing.graph_layout import laid_out, layers
+from kbench.notebook.drawing.graph_svg import columns, wrapped
 from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
 from kbench.notebook.widgets.graph_view import MAX_DRAWN_NODES, drawn
 
@@ -100,3 +101,57 @@ def test_nodes_do_not_overlap() -> None:
             row = sorted(found.place[key] for key in inputs if found.layer[key] == layer)
             assert all(b - a > 0.99 for a, b in zip(row, row[1:], strict=False))
             assert not row or (row[0] >= 0.49 and row[-1] <= found.width - 0.49)
+
+
+@pytest.fixture
+def called() -> dict[str, Any]:
+    """Calls that take several operations, one of them in a name scope."""
+    x = K.placeholder((None, 3), name="x")
+    ones = K.variable(np.ones(3), name="a_variable_whose_name_is_long_enough_to_need_two_lines")
+    with K.name_scope("block"):
+        h = K.tanh(K.dot(x, K.ones((3, 3)))) * 2.0
+    y = K.batch_normalization(h, ones, ones, ones, ones)
+    return {"x": x, "y": y, "f": K.function([x], [y], name="f")}
+
+
+def test_a_call_is_one_node_that_a_click_opens(called: dict[str, Any]) -> None:
+    part = GraphView("y", called)
+    at_first = [row.op for row in drawn(part._folds)]
+    assert at_first == ["batch_normalization", "block", "placeholder"]
+    before = part._static_text()
+    part.node.value = drawn(part._folds)[0].id
+    opened = [row.op for row in drawn(part._folds)]
+    assert len(opened) > 5 and "batch_normalization" not in opened and "block" in opened
+    assert part.node.label.startswith("add") and "part of" in text_of(part.html)
+    assert not part.close_button.disabled
+    part.close_button.click()
+    assert part._static_text() == before and part.close_button.disabled
+    part.find.value = "sqrt"
+    assert "sqrt" in part.node.label
+    part.close()
+
+
+def test_a_node_tells_what_is_known_of_it(called: dict[str, Any]) -> None:
+    part = GraphView("y", called)
+    part.node.value = next(row.id for row in drawn(part._folds) if row.op == "placeholder")
+    assert "was not fed yet" in text_of(part.html)
+    called["f"]([np.full((2, 3), 7.0)])
+    part._repr_mimebundle_()
+    part.refresh()
+    shown = text_of(part.html)
+    assert "test_graph_view.py" in shown and "last call[2, 3]" in shown and "values" in shown
+    part.close()
+
+
+def test_no_label_is_cut(called: dict[str, Any]) -> None:
+    part = GraphView("y", called)
+    reader = Reader()
+    reader.feed(part.html)
+    assert "…" not in part.html.split("</style>")[1]
+    words = "".join(reader.text).replace("\n", "")
+    assert "a_variable_whose_name_is_long_" in words and "enough_to_need_two_lines" in words
+    for text, most in (("a" * 70, 20), ("変数" * 20, 12), ("one_two, three/four five", 9)):
+        lines = wrapped(text, most)
+        assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+        assert all(columns(line) <= most for line in lines)
+    part.close()

@@ -160,7 +160,7 @@ def test_workers_are_followed_while_a_job_runs(names: Names, job: Tracker) -> No
     settled("step 120 of 300", part)
     shown = text_of(part.html)
     assert "w3 is slow: 3.0 times the median per row" in shown and "slow, working" in shown
-    for words in ("10.0.0.3:4000", "3,840", "9 s", "████\xa0\xa0 60%", "12 MB"):
+    for words in ("10.0.0.3:4000", "3,840", "9 s", "█████\xa0\xa0\xa0 60%", "12 MB"):
         assert words in shown, words
     assert "no run yet" not in shown
     names["train"]([names["data"]])
@@ -213,8 +213,39 @@ def test_many_workers_and_steps_fit_an_output(names: Names, job: Tracker) -> Non
     part = PlanTable(namespace=names)
     part._repr_mimebundle_()
     profile.publish(RunRecord("train", 0.01, 3 << 20, [STEP] * 200))
-    settled("383 more", part)
-    settled("of 200 steps", part)
-    read(part.html)  # which looks at its size
-    assert "the 20 of 403 workers that matter most" in text_of(part.html)
+    settled("203 more workers", part)
+    settled("200 workers, 1-20", part)
+    part.workers.sort.value = "address"
+    part.workers.rows.value = part.workers.rows.options[0][1]
+    assert "lost" in text_of(part._worker.value)
+    settled("200 steps, 1-40", part)
+    static = part._static_html()
+    assert "383 more" in text_of(static)
+    read(static)  # which looks at its size
+    part.table.pager.children[-1].click()
+    settled("200 steps, 41-80", part)
+    assert part.step.options[0] == ("40 dot", 40)
+    part.sort.value = "time"  # from the first page on
+    settled("200 steps, 1-40", part)
+    assert "the 20 of 403 workers that matter most" in text_of(part._static_html())
+    part.close()
+
+
+def test_a_click_on_a_step_tells_of_it_and_time_has_a_bar(names: Names) -> None:
+    part = PlanTable(namespace=names)
+    part._repr_mimebundle_()
+    slow = StepRecord("exp", "numpy", 3e-3, 1 << 10, 0, (4,), "float64", Place("b.py", 7))
+    profile.publish(RunRecord("train", 0.01, 3 << 20, [STEP, slow]))
+    settled("60%", part)
+    assert "█████" in part.html and "60%" in text_of(part._static_html())
+    part.step.value = 1
+    told = text_of(part._source.value)
+    assert "step 1 exp float64[4]" in told and "b.py:7" in told
+    part.sort.value = "made at"
+    part.sort._handle_custom_msg({"event": "click"}, [])  # as the front end tells the same click
+    part.refresh()
+    assert [label for label, _ in part.step.options] == ["0 dot", "1 exp"]
+    part.sort._handle_custom_msg({"event": "click"}, [])
+    part.refresh()
+    assert [label for label, _ in part.step.options] == ["1 exp", "0 dot"]
     part.close()

@@ -8,12 +8,15 @@ import time
 
 import numpy as np
 import pytest
+import scipy.sparse
 from PIL import Image
 from sampling import every
+from seen import text_of
 from waiting import wait_for
 
 from kbench import backend as K
 from kbench.engine.core.errors import ArgumentError
+from kbench.engine.inspect.number_format import NumberFormat
 from kbench.notebook import TensorView
 from kbench.notebook.base import inspector_hub, redraw
 from kbench.notebook.base.slicing import Slice, first, parse
@@ -25,6 +28,7 @@ from kbench.notebook.drawing.heatmap import (
     thinned,
     unit_range,
 )
+from kbench.notebook.widgets.value_tab import ValueTab
 
 
 @pytest.mark.parametrize(
@@ -420,3 +424,89 @@ def test_symbols_that_need_what_was_never_fed_say_so() -> None:
     with pytest.raises(ArgumentError, match="needs values for x"):
         TensorView(x * 2)
     assert not inspector_hub._hubs
+
+
+@pytest.mark.parametrize(
+    "style, digits, value, text",
+    [
+        ("auto", None, 0.123456, "0.1235"),
+        ("auto", 7, 0.123456789, "0.1234568"),
+        ("plain", 3, 123456.0, "123000"),
+        ("plain", 17, 0.1, "0.10000000000000001"),
+        ("scientific", 5, 12.0, "1.2000e+01"),
+        ("scientific", None, -3, "-3.000e+00"),
+        ("hex", None, 255, "0xff"),
+        ("hex", None, -1, "-0x1"),
+        ("hex", 2, 0.5, "0.5"),
+        ("plain", None, 1e300, "1.000e+300"),
+        ("plain", 4, float("nan"), "NaN"),
+        ("scientific", 2, 1.0 - 2.0j, "1.0e+00-2.0e+00j"),
+        ("hex", None, True, "True"),
+        ("scientific", 3, "text", "'text'"),
+    ],
+)
+def test_number_formats(style: str, digits: int | None, value: object, text: str) -> None:
+    assert NumberFormat(style, digits).write(value) == text
+
+
+@pytest.mark.parametrize("style, digits", [("roman", None), ("auto", 0), ("auto", 18)])
+def test_wrong_formats(style: str, digits: int | None) -> None:
+    with pytest.raises(ArgumentError, match="must be"):
+        NumberFormat(style, digits)
+
+
+def test_format_and_digits_of_a_view() -> None:
+    part = TensorView(np.array([1 / 3, 2e-9]), "a")
+    part.digits.value = 6
+    part.refresh()
+    assert "0.333333" in text_of(part._body.value)
+    part.form.value = "scientific"
+    part.look_at("[1]")
+    part.refresh()
+    assert "2.00000e-09" in text_of(part._body.value)  # the format is kept from slice to slice
+    part.close()
+
+
+@pytest.mark.parametrize("kind", ["scipy", "variable", "tensor"])
+def test_sparse_values_are_places_and_numbers(kind: str) -> None:
+    held = scipy.sparse.csr_matrix(([1.5, -2.0, 4.0], ([0, 2, 2], [1, 0, 3])), shape=(3, 4))
+    value: object = held
+    if kind != "scipy":
+        value = K.variable(held, dtype="float32")
+    if kind == "tensor":
+        value = K.concatenate([value], axis=0)
+    part = TensorView(value, "s")
+    shown = text_of(part._body.value)
+    assert "3 entries (25 %)" in shown and "3 stored values" in shown
+    part.digits.value = 3
+    part.entry.value = 1
+    part.refresh()
+    assert "3 stored values, 2-3" in text_of(part._body.value)
+    part.dense_button.click()
+    part.refresh()
+    assert part._array.shape == (3, 4) and "s[:, :]" in text_of(part._body.value)
+    part.close()
+
+
+def test_a_large_sparse_value_is_not_made_dense() -> None:
+    held = scipy.sparse.csr_matrix(([1.0], ([5], [7])), shape=(10**6, 10**6))
+    part = TensorView(held, "s")
+    assert part.dense_button.disabled and "1 stored value" in text_of(part._body.value)
+    part.mode.value = "histogram"
+    part.refresh()
+    assert part.picture
+    part.close()
+
+
+def test_the_tab_of_values_takes_sparse_ones_and_keeps_the_format() -> None:
+    held = scipy.sparse.csr_matrix(np.eye(3) / 3)
+    part = ValueTab({"a": np.full((2, 2), 1 / 7), "s": held})
+    part._activate()
+    part.refresh()
+    assert part.view is not None and "0.1429" in part.view._body.value
+    part.view.digits.value = 8
+    part.chosen.value = "s"
+    assert "3 stored values" in part.view._body.value
+    part.view.refresh()
+    assert "0.33333333" in part.view._body.value
+    part.close()

@@ -245,10 +245,10 @@ def test_of_many_names_the_number_is_told_and_all_are_ordered() -> None:
     values["z"] = np.ones(1000)
     table = VariableTable(values)
     table.refresh()
-    assert "of 1001 names" in table.html and table._static_text().startswith("1001 names")
+    assert "1,001 names, 1-25" in table.html and table._static_text().startswith("1001 names")
     table.sort.value = "size"
     table.refresh()
-    assert table._rows()[0].name == "z" and "of 1001 names" in table.html
+    assert table._rows()[0].name == "z" and "1,001 names, 1-25" in table.html
     table.filter.value = "v00*"
     table.refresh()
     assert "100 names" in table.html and table._rows().total == 100
@@ -289,12 +289,16 @@ def test_statistics_are_kept_per_version(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_only_the_open_tab_works() -> None:
     w = K.variable(np.zeros((2, 2)))
     whole = explorer({"w": w, "x": K.placeholder((2,)), "a": np.ones(3)})
-    assert not whole.table.redraws.running
+    assert not whole.tabs["names"].redraws.running
     bundle = whole._repr_mimebundle_()
     assert "epsilon" in bundle["text/html"] and ">w<" in bundle["text/html"]
-    assert whole.table.redraws.running
+    assert whole.tabs["names"].redraws.running
     whole.selected_index = 1
-    assert not whole.table.redraws.running and whole.view is not None and whole.view.redraws.running
+    assert (
+        not whole.tabs["names"].redraws.running
+        and whole.view is not None
+        and whole.view.redraws.running
+    )
     assert [name for name, _ in whole.chosen.options] == ["a", "w"]
     whole.chosen.value = "w"
     assert "w[:, :]" in whole.view._body.value
@@ -366,3 +370,22 @@ def test_a_dropdown_shows_the_choice_of_none() -> None:
     made.index = None
     assert made.value is None
     made.close()
+
+
+def test_the_table_of_names_turns_pages() -> None:
+    values: dict[str, Any] = {f"v{at:03d}": [at] for at in range(120)}
+    table = VariableTable(values)
+    table.refresh()
+    _, _, later = table.table.pager.children
+    later.click()
+    table.refresh()
+    assert "120 names, 26-50" in table.html and table.chosen.options[0][0] == "v025"
+    table.choose("v110")
+    table.refresh()
+    assert table.chosen.value == "v110" and "101-120" in table.html and later.disabled
+    assert "object" in table._details.value or "list" in table._details.value
+    table.filter.value = "v00*"
+    table.refresh()
+    assert table.table.start == 0 and "10 names<" in table.html
+    assert len(table._static_html().encode()) <= 12_000
+    table.close()

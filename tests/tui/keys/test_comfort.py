@@ -15,7 +15,7 @@ from kbench.cli import exit_codes, main
 from kbench.engine.core.errors import ShapeError
 from kbench.tui import layout as pane_layout
 from kbench.tui.keys import keys
-from kbench.tui.prompt import prompt
+from kbench.tui.prompt import typed_code
 from kbench.tui.session import ui_state
 from kbench.tui.transcript.examples import EXAMPLES
 
@@ -43,7 +43,7 @@ async def test_every_action_is_found_in_the_palette() -> None:
     async with bench((120, 40)) as (app, pilot, _):
         await submit(pilot, "define")
         found = {one.ident for one in BenchCommands(app.screen).commands()}  # type: ignore[arg-type]
-        elsewhere = {"picture", "graph", "workers"}
+        elsewhere = {"picture", "graph", "workers", "entries"}
         elsewhere |= {one for places in keys.DIALOGS for one in places}
         rows = [key for key in keys.TABLE if key.where not in elsewhere]
         of_lessons = {key.id for key in rows if not app._main.offers(key.action)}
@@ -62,7 +62,7 @@ def test_examples_run(words: str, code: str) -> None:
         exec(code, names)
     if "XOR" in words:
         assert names["losses"][-1] < 0.1 < names["losses"][0]
-    assert prompt.completeness(code) == "complete"
+    assert typed_code.completeness(code) == "complete"
 
 
 @pytest.mark.parametrize("size", every(3, [(size,) for size in (*SIZES, (40, 10))]))
@@ -269,7 +269,7 @@ def test_an_unknown_theme_on_the_command_line_gives_2(
 ) -> None:
     monkeypatch.setattr(main, "terminal_refusal", lambda: None)
     assert main.main(["--theme", "nonsense"]) == 2
-    assert "there is no theme 'nonsense'; there are dark, light" in capsys.readouterr().err
+    assert "unknown theme 'nonsense'; choose from dark, light" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

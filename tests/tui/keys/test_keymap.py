@@ -15,8 +15,8 @@ from kbench.tui.keys.presets import PRESETS
 
 MISTAKES = [
     ("nonsense = 1", "there is no 'nonsense'"),
-    ('preset = "vi"', "there is no preset 'vi'; there are default, emacs, vscode"),
-    ("preset = 3", "there is no preset 3"),
+    ('preset = "vi"', "unknown preset 'vi'; choose from default, emacs, vscode, vim"),
+    ("preset = 3", "unknown preset 3"),
     ("keys = 1", "'keys' must be a table"),
     ('[keys]\nnowhere = "x"', "nowhere: there is no such action"),
     ("[keys]\nhelp = 3", "help: needs a text"),

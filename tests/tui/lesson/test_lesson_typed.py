@@ -35,6 +35,7 @@ def own_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("f(\n:next|", "", "", ("next", "f(")),
         (":list|\nx = 1", "", "", ("list", "x = 1")),
         ("f(%hint|)", "f(0)", "f(___)", ("hint", "f(0)")),
+        ("f(%again|)", "f(0)", "f(___)", ("again", "f(0)")),
         ("x %hint|", "", "", None),
         ("%hint|", "", "", None),  # a magic; another rule is for it
         ("x = 1:check|", "", "", ("check", "x = 1")),

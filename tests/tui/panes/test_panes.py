@@ -28,7 +28,7 @@ async def test_a_session_shows_input_output_and_names(size: tuple[int, int]) -> 
 
 
 async def test_value_pane_walks_slices_axes_and_nan() -> None:
-    async with bench((120, 40)) as (app, pilot, _):
+    async with bench((140, 40)) as (app, pilot, _):
         await submit(pilot, "define")
         await pilot.press("f3", "enter")
         await settle(pilot)
@@ -67,6 +67,36 @@ async def test_a_large_array_is_read_by_windows_only() -> None:
         await settle(pilot)
         assert "999999" in text_of(app)
         assert session.asked.count("window") <= 8
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
+async def test_a_setting_is_edited_in_its_row(size: tuple[int, int]) -> None:
+    def row(app: Any, name: str) -> str:
+        return next(line for line in text_of(app).split("\n") if f"{name}  " in line)
+
+    async with bench(size) as (app, pilot, _):
+        await pilot.press("f7", "enter")
+        await settle(pilot)
+        field: Any = app.query_one("#settings-input")
+        assert field.has_focus and field.value == "1e-07"
+        await pilot.press("end", *(["backspace"] * 5), *"-2", "enter")
+        await settle(pilot)
+        assert "-2" in row(app, "epsilon") and field.has_focus  # to be mended
+        below = text_of(app).split("\n")
+        at = below.index(row(app, "epsilon"))
+        assert "epsilon must be a finite number" in below[at + 1]
+        assert "floatx" in text_of(app) and config.epsilon() == 1e-7
+        await pilot.press("escape")
+        await settle(pilot)
+        assert "[1e-07" in row(app, "epsilon") and not field.display
+        assert "must be" not in text_of(app)
+        assert app.focused.id == "settings-list"
+        await pilot.press("down", "down", "down", "down", "enter", "end", "backspace", "1", "enter")
+        await settle(pilot)
+        assert "[1" in row(app, "num_threads") and not field.display
+        await pilot.press("enter", "f2")  # who leaves does not type any more
+        await settle(pilot)
+        assert not field.display and app.focused.id == "prompt"
 
 
 async def test_settings_are_changed_and_refused_in_place() -> None:
@@ -327,11 +357,12 @@ async def test_small_terminals_keep_prompt_and_transcript(size: tuple[int, int])
 async def test_the_mouse_reaches_tabs_keys_examples_settings_and_cells() -> None:
     async with bench((120, 40)) as (app, pilot, _):
         prompt: Any = app.query_one("#prompt")
-        await pilot.click("#variables", offset=(8, 4))
+        example = next(at for at, row in enumerate(text_of(app).split("\n")) if "w = K.var" in row)
+        await pilot.click(offset=(80, example))
         await settle(pilot)
         assert prompt.text.startswith("w = K.variable") and prompt.has_focus
         prompt.put("")
-        tabs = text_of(app).split("\n")[18]
+        tabs = next(row for row in text_of(app).split("\n") if "2 Value" in row)
         start = app.query_one("#tabs").region.x
         await pilot.click("#tabs", offset=(tabs.index("Config") - start, 0))
         await settle(pilot)

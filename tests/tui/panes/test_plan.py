@@ -265,7 +265,7 @@ async def test_the_line_that_made_a_node_is_shown() -> None:
     session = with_runs(**names)
     async with bench((120, 40), session) as (app, pilot, _):
         await submit(pilot, "1 + 1")
-        await press(pilot, "f3", "o", "down", "enter")
+        await press(pilot, "f3", "o", "down", "o")
         assert app.clipboard.startswith("test_plan.py:")
         view = app.screen.query_one("#graph", GraphView)
         view.post_message(GraphView.PlaceWanted("In [1] line 2"))

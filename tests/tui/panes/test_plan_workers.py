@@ -181,6 +181,7 @@ async def test_a_job_that_is_not_kept_any_more_gives_way() -> None:
         await until(app, pilot, "step 121 of 300")
 
 
+@pytest.mark.slow
 async def test_of_many_workers_all_are_shown_or_summed_up() -> None:
     async with bench((200, 50), session()) as (app, pilot, one):
         tracker = fit("wide", 300)
@@ -198,7 +199,7 @@ async def test_a_job_without_workers_and_another_kernel() -> None:
         activity.track("map", "predict")
         await pilot.press("f5")
         shown = await until(app, pilot, "map of 'predict': chunk 0, no workers yet")
-        assert "No worker has told of itself yet" in shown
+        assert "No worker has reported yet" in shown
         gone = app.query_one(PlanPane).job
         assert gone is not None
         activity._trackers.clear()

@@ -11,7 +11,7 @@ from bench_screen import at_each_size, bench, session_with, settle, submit, text
 
 import kbench as K
 from kbench.tui.panes.watch.controller import WatchController
-from kbench.workbench.watches import watches
+from kbench.workbench.watches import live, watches
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ async def test_w_watches_a_variable_and_both_values_are_shown(size: tuple[int, i
         await until(app, pilot, "2.5")
         session.script["change"] = lambda one, cell: (w.set_value(4.5), one.finish(cell))
         await submit(pilot, "change")
-        assert "2.5 -> 4.5" in await until(app, pilot, "2.5 -> 4.5")
+        assert "4.5  ▁█  was 2.5" in await until(app, pilot, "was 2.5")
 
 
 async def test_a_cell_of_a_value_is_watched() -> None:
@@ -52,7 +52,7 @@ async def test_a_cell_of_a_value_is_watched() -> None:
 
 
 async def test_watches_are_added_edited_refused_copied_and_removed() -> None:
-    async with bench((120, 40), session_with(items=[1, 2])) as (app, pilot, session):
+    async with bench((140, 40), session_with(items=[1, 2])) as (app, pilot, session):
         await pilot.press("alt+3")
         assert "press w on a variable" in await until(app, pilot, "No watches yet")
         await type_watch(pilot, "len(items) + 40")
@@ -98,8 +98,46 @@ async def test_values_are_those_before_the_running_cell() -> None:
         await settle(pilot)
         assert session.asked.count("watch") == asked
         await pilot.press("f2", "ctrl+c")
-        await until(app, pilot, "42 -> 51")
+        await until(app, pilot, "51  ▁█  was 42")
         assert "values from before" not in text_of(app)
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_a_new_value_is_never_cut_for_an_old_one(size: tuple[int, int]) -> None:
+    long = {"it": "a" * 50}
+    async with bench(size, session_with(long=long)) as (app, pilot, session):
+        await pilot.press("alt+3")
+        await type_watch(pilot, "long['it'] + '' + '' + '' + ''")
+        await until(app, pilot, "aaaa")
+
+        def change(one: Any, cell: Any) -> None:
+            long["it"] = "new"
+            one.finish(cell)
+
+        session.script["change"] = change
+        await submit(pilot, "change")
+        assert "'new'  was 'aaa" in await until(app, pilot, "'new'")
+
+
+async def test_cheap_watches_are_live_while_a_cell_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "SAMPLE_SECONDS", 0.02)
+    monkeypatch.setattr(live, "LIVE_SECONDS", 20.0)
+    monkeypatch.setattr(live, "LIVE_BUDGET_SECONDS", 20.0)
+    state = {"step": 1}
+    names = session_with(state=state, own=lambda: 7)
+    async with bench((120, 40), names) as (app, pilot, session):
+        await pilot.press("alt+3")
+        await type_watch(pilot, "state['step'] + 0")
+        await type_watch(pilot, "own()")
+        await until(app, pilot, "7")
+        await submit(pilot, "forever")
+        state["step"] = 5
+        await until(app, pilot, "5  ▁█")
+        shown = await until(app, pilot, "1 live, others older")
+        assert "was 1" in shown
+        session.interrupt()
+        await until(app, pilot, "Watch (2)")
+        assert "was 1" in await until(app, pilot, "5  ▁█") and "live" not in text_of(app)
 
 
 async def test_a_hidden_pane_asks_nothing() -> None:
@@ -113,7 +151,7 @@ async def test_a_hidden_pane_asks_nothing() -> None:
         await submit(pilot, "2")
         assert "watch" not in session.asked
         await pilot.press("alt+3")
-        await until(app, pilot, "42 -> 1")
+        await until(app, pilot, "1  █▁  was 42")
 
 
 async def test_a_slow_watch_says_so_and_enter_evaluates_it(

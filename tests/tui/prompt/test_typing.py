@@ -76,9 +76,7 @@ async def test_an_old_cell_takes_no_drafts_place_for_good() -> None:
         await pilot.press(*"draft", "escape", "alt+w")
         await settle(pilot)
         assert prompt.text == "old = 1"
-        assert [one.message for one in app._notifications] == [
-            "^Z brings back what stood in the prompt"
-        ]
+        assert [one.message for one in app._notifications] == ["^Z restores your input"]
         await pilot.press("ctrl+z")
         assert prompt.text == "draft"
         prompt.put("")

@@ -73,7 +73,7 @@ async def test_what_was_printed_is_traced_from_the_prompt() -> None:
         session.finish(cell)
 
     session.script["print(f([a]))"] = printed
-    async with bench((120, 40), session) as (app, pilot, _):
+    async with bench((140, 40), session) as (app, pilot, _):
         await pilot.press("alt+n")
         assert "no cell shows NaN or an infinity" in [one.message for one in app._notifications]
         await submit(pilot, "print(f([a]))")
@@ -188,7 +188,7 @@ async def test_a_variable_is_compared_and_wrong_variants_are_refused() -> None:
         box = app.screen.query_one("Input")
         for text, words in (
             ("epsilon", "name=value,value is needed"),
-            ("speed=1", "there is no setting of this name"),
+            ("speed=1", "unknown setting; choose from"),
             ("", "are needed"),
         ):
             box.value = text

@@ -321,7 +321,7 @@ async def test_of_several_kernels_one_is_picked(
     app = WorkbenchApp(kernels=kernels)
     async with app.run_test(size=size) as pilot:
         await settle(pilot)
-        assert "Kernels that run" in text_of(app) and "bbb" in text_of(app)
+        assert "Running kernels" in text_of(app) and "bbb" in text_of(app)
         await pilot.press("j", "enter")
         await settle(pilot)
         assert chosen == ["second"]

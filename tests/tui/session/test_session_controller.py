@@ -5,13 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bench_screen import SIZES, bench, settle, submit, text_of
+from bench_screen import SIZES, at_each_size, bench, settle, submit, text_of
 from fake_session import FakeSession
 from sampling import every
+from textual.events import Paste
 
 from kbench.tui.dialogs import overlays
-from kbench.tui.prompt.prompt import completeness, indent_after
+from kbench.tui.prompt.typed_code import completeness, indent_after
 from kbench.tui.session.link import Opened
+from kbench.workbench.session import events
 
 
 @pytest.mark.parametrize(
@@ -145,14 +147,89 @@ async def test_a_dead_kernel_keeps_everything_and_restarts_with_replay() -> None
         assert prompt.text == "not sent yet"
 
 
-async def test_input_of_a_cell_is_asked_for() -> None:
-    async with bench() as (app, pilot, session):
+@at_each_size
+async def test_input_of_a_cell_is_answered_at_the_prompt(size: tuple[int, int]) -> None:
+    async with bench(size) as (app, pilot, session):
+        prompt: Any = app.query_one("#prompt")
         await submit(pilot, "ask")
-        assert "name?" in text_of(app)
-        await pilot.press(*"Ada", "enter")
+        screen = text_of(app)
+        assert "name?" in screen and "Enter answers  ^C interrupts the cell" in screen
+        assert "nswer" in screen.replace("Enter answers", "")  # the prompt's own label
+        await pilot.press(*"Ada", "tab", "enter")
         await settle(pilot)
         assert ("answer", "Ada") in session.log
-        assert "hello Ada" in text_of(app)
+        assert "name? Ada" in text_of(app) and "hello Ada" in text_of(app)
+        assert "In [2]" in text_of(app) and not prompt.answering and not prompt.text
+        assert prompt.inputs == ["ask"]
+
+
+async def test_what_stood_in_the_prompt_waits_for_the_answer() -> None:
+    async with bench() as (app, pilot, session):
+        prompt: Any = app.query_one("#prompt")
+        await submit(pilot, "ask")
+        await pilot.press(*"Ada", "enter")
+        session.script["later"] = lambda session, cell: None
+        await submit(pilot, "later")
+        prompt.put("half of a line")
+        session._emit(events.InputRequested(session.running().ident, "go on? ", False))
+        await settle(pilot)
+        assert prompt.text == "" and app.screen.unsent_input.text == "half of a line"
+        await pilot.press("up")
+        assert prompt.text == "Ada"  # earlier answers, not earlier code
+        await pilot.press("ctrl+u", "enter")
+        await settle(pilot)
+        assert session.log[-1] == ("answer", "") and prompt.text == "half of a line"
+
+
+WAITING = [
+    (("ctrl+c",), ("interrupt", None), "KeyboardInterrupt"),
+    (("a", "ctrl+c"), ("interrupt", None), "KeyboardInterrupt"),
+    (("ctrl+d",), ("answer", "\x04"), "name?"),
+]
+
+
+@pytest.mark.parametrize("password", [False, True])
+@pytest.mark.parametrize(("keys", "logged", "shown"), WAITING)
+async def test_a_cell_that_waits_for_input_can_be_left(
+    keys: tuple[str, ...], logged: tuple[str, object], shown: str, password: bool
+) -> None:
+    if password and keys == ("ctrl+d",):
+        keys, logged, shown = ("escape",), ("interrupt", None), "KeyboardInterrupt"
+    async with bench() as (app, pilot, session):
+        session.script["secret"] = lambda session, cell: session._emit(
+            events.InputRequested(cell.ident, "name? ", password)
+        )
+        await submit(pilot, "secret")
+        await pilot.press(*keys)
+        await settle(pilot)
+        assert session.log == [logged] and shown in text_of(app)
+        await submit(pilot, "1 + 1")  # the session goes on
+        assert session.cells[2].status == "ok" and "Out[2]: 1 + 1" in text_of(app)
+
+
+async def test_pasted_lines_answer_one_after_the_other() -> None:
+    def twice(session: FakeSession, cell: Any) -> None:
+        asked = iter(("second? ", ""))
+
+        def answer(text: str) -> None:
+            session.log.append(("answer", text))
+            if prompt := next(asked):
+                session._emit(events.InputRequested(cell.ident, prompt, False))
+            else:
+                session.finish(cell)
+
+        session.answer = answer  # type: ignore[method-assign]
+        session._emit(events.InputRequested(cell.ident, "first? ", False))
+
+    async with bench() as (app, pilot, session):
+        session.script["twice"] = twice
+        await submit(pilot, "twice")
+        app.post_message(Paste("a\nb\nc"))
+        await pilot.press("enter")
+        await settle(pilot)
+        assert session.log == [("answer", "a"), ("answer", "b")]
+        assert "first? a" in text_of(app) and "second? b" in text_of(app)
+        assert app.query_one("#prompt").text == "c"  # type: ignore[attr-defined]
 
 
 async def test_a_session_that_cannot_start_says_why() -> None:

@@ -177,7 +177,9 @@ class Player:
         await self._do_key("f2")
         await self._settle()
         self._prompt.put(code)
-        self._send(events.Key("alt+x" if self.app.keymap.preset != "emacs" else "alt+enter", None))
+        others = ("emacs", "vim")
+        key = "alt+enter" if self.app.keymap.preset in others else "alt+x"
+        self._send(events.Key(key, None))
 
     async def _do_click(self, x: float, y: float, button: int = 0) -> None:
         at = "{};{}".format(*self._place(x, y))

@@ -16,7 +16,7 @@ from kbench.tui.panes.value.view import ValuePane
 
 @asynccontextmanager
 async def showing(
-    values: Any, size: tuple[int, int] = (120, 40), **options: Any
+    values: Any, size: tuple[int, int] = (140, 40), **options: Any
 ) -> AsyncIterator[tuple[Any, Any, FakeSession]]:
     """A workbench whose value pane shows one array, with the focus."""
     session = FakeSession()

@@ -120,3 +120,28 @@ def test_the_status_line_follows_a_fit(tmp_path: Path) -> None:
         terminal.run("print('weights', len(model.get_weights()))")
         terminal.until("weights 4")
         assert terminal.quit() == 0
+
+
+def test_pasted_code_and_the_debugger_without_marks_of_the_terminal(tmp_path: Path) -> None:
+    """The text comes as keys, all at once, as from a terminal that does not bracket it."""
+    lines = [
+        "def grow(x):",
+        "    for i in range(2):",
+        "        x += i",
+        "    breakpoint()",
+        "    return x",
+    ]
+    with Terminal(tmp_path) as terminal:
+        terminal.until("idle")
+        terminal.type("\r".join([*lines, "", "grow(41)", ""]))
+        screen = terminal.until("grow(41)")
+        assert "In [1]: def" not in screen  # it waits for Enter
+        assert all(f" {line} " in screen for line in lines)
+        terminal.press("enter")
+        terminal.until("Answer: ipdb>")
+        terminal.type("p x + 1\r")
+        terminal.until("ipdb> p x + 1", "43")
+        terminal.press("ctrl+c")
+        terminal.until("idle", gone="Answer:")
+        terminal.type("K.rleu\r")
+        terminal.until("Did you mean K.relu?")

@@ -60,12 +60,28 @@ def test_panes_tile_the_screen(
         ((99, 60), "compact"),
         ((200, 29), "compact"),
         ((100, 30), "two"),
-        ((159, 60), "two"),
-        ((160, 30), "three"),
+        ((179, 60), "two"),
+        ((180, 30), "three"),
     ],
 )
 def test_breakpoints(size: tuple[int, int], kind: str) -> None:
     assert pane_layout.arrange(*size, pane_layout.Choices(), 1).kind == kind
+
+
+@pytest.mark.parametrize("width", [100, 120, 140, 179])
+def test_the_session_has_more_than_half_of_two_columns(width: int) -> None:
+    regions = pane_layout.arrange(width, 40, pane_layout.Choices(), 1).regions
+    assert regions["transcript"].width == regions["prompt"].width > width * 0.54
+    assert regions["variables"].width >= 43
+
+
+@pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 50)])
+def test_notices_move_what_is_below_them(size: tuple[int, int]) -> None:
+    choices = pane_layout.Choices(notices=3, banner=1)
+    regions = pane_layout.arrange(*size, choices, 1).regions
+    assert "status" not in regions and regions["notices"].height == 3
+    rest = [region for name, region in regions.items() if name != "notices"]
+    assert all(region.y >= 3 and region.bottom <= size[1] for region in rest)
 
 
 def test_a_dragged_border_stands_where_it_was_dropped() -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from bench_screen import bench, settle, submit, text_of, until
+from bench_screen import at_each_size, bench, settle, submit, text_of, until
 from textual.geometry import Region
 
 from kbench.tui.session.status import pace_words
-from kbench.tui.text.glyphs import ASCII
+from kbench.tui.text.glyphs import ASCII, UNICODE, Glyphs
 from kbench.tui.transcript import cells, transcript
 from kbench.tui.transcript.cells import Block, ErrorPart, ResultPart, StreamPart
+from kbench.tui.transcript.fit_curve import FitCurve
 from kbench.workbench.output import terminal_lines
 
 BEYOND = " ... (2,500,000 more characters)"
@@ -155,3 +158,52 @@ async def test_of_a_redrawn_line_only_that_line_is_painted(
         view.refit()
         await settle(pilot)
         assert "30%" in text_of(app) and "10%" not in text_of(app)
+
+
+FIT = {
+    "unit": "epoch",
+    "count": 4,
+    "series": [["loss", [2.0, 1.0, None, 0.25]], ["val_acc", [0.1, 0.2, 0.3, 0.4]]],
+    "done": False,
+}
+
+
+@at_each_size
+async def test_a_fit_has_its_curve_below_its_cell(size: tuple[int, int]) -> None:
+    async with bench(size) as (app, pilot, session):
+        await submit(pilot, "forever")
+        session._published({"push": "fit", "data": {**FIT, "count": 3}})
+        await until(app, pilot, "over 3 epochs")
+        session._published({"push": "fit", "data": FIT})
+        shown = await until(app, pilot, "loss 2 -> .25 over 4 epochs")
+        (block,) = app.query_one(transcript.Transcript).blocks
+        rows = [row.plain for row in block.rows(60, app.glyphs)]
+        assert "val_acc .1 -> .4 ▁▃▆█" in shown and len(rows) == 8
+        assert rows[2].startswith("   2 │") and rows[6].startswith(" .25 │")
+        assert block.output_text() == "loss 2 -> .25 over 4 epochs\nval_acc .1 -> .4"
+        session.interrupt()
+        await settle(pilot)
+        assert "over 4 epochs" in text_of(app)
+
+
+@pytest.mark.parametrize("width", [1, 2, 7, 12, 20, 33, 80, 200])
+@pytest.mark.parametrize("glyphs", [ASCII, UNICODE])
+def test_a_curve_fits_every_width(width: int, glyphs: Glyphs) -> None:
+    found = FitCurve.of(FIT)
+    assert found is not None
+    assert all(row.cell_length <= width for row in found.rows(width, glyphs))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {**FIT, "series": []},
+        {**FIT, "series": [["loss"]]},
+        {**FIT, "series": [["loss", ["x"]]]},
+        {**FIT, "series": 3},
+        {**FIT, "count": "many"},
+    ],
+)
+def test_a_fit_of_another_version_is_no_curve(data: dict[str, Any]) -> None:
+    assert FitCurve.of(data) is None

@@ -120,6 +120,41 @@ def test_ranges_follow_training_and_are_read_once_per_version(
     assert parts(inspector, "model/1") == after
 
 
+def test_weights_are_kept_as_they_were_after_each_cell(made: Any) -> None:
+    model = keras_loaded.residual()
+    inspector = made(model=model)
+    ask(inspector, "hello", push=False)
+    before = [weight.copy() for weight in model.layers[1].get_weights()]
+    inspector.cell_ended(1)
+    inspector.cell_ended(2)
+    model.train_on_batch(*keras_loaded.batch())
+    inspector.cell_ended(3)
+    found = ask(inspector, "past", name="model/1/w0", step=-1)
+    assert (found["name"], found["cell"], found["until"]) == ("model@2/1/w0", 1, 2)
+    assert found["row"]["min"] == pytest.approx(float(before[0].min()))
+    stats = ask(inspector, "stats", name="model@1/1/w0")
+    now = ask(inspector, "stats", name="model/1/w0")
+    assert stats["shape"] == now["shape"] and stats["min"] != now["min"]
+    assert ask(inspector, "open", name="model@1")["rows"][0]["name"].startswith("['/")
+    assert "had no weight" in refused(inspector, "stats", name="model@1/1/w9")["reason"]
+
+
+def test_layers_and_operations_have_values_on_the_last_feed(made: Any) -> None:
+    model = keras_loaded.residual()
+    inspector = made(model=model)
+    ask(inspector, "hello", push=False, record=True)
+    inputs, _ = keras_loaded.batch()
+    predicted = model.predict(inputs)
+    top = ask(inspector, "graph", name="model")["layers"][0]
+    asked = {"name": "model", "number": top["id"], "node": top["name"], "layers": True}
+    found = ask(inspector, "node", **asked)
+    assert found["row"]["shape"] == list(predicted.shape) and "on the last feed" in found["words"]
+    assert found["row"]["size"] == predicted.size
+    inner = ask(inspector, "graph", name="model/1")["rows"][0]
+    asked = {"name": "model/1", "number": inner["id"], "node": inner["name"]}
+    assert ask(inspector, "node", **asked)["row"]["shape"][0] == len(inputs)
+
+
 def test_freezing_and_adding_layers_are_changes(made: Any) -> None:
     model = keras_loaded.deep(3)
     inspector = made(model=model)
@@ -337,6 +372,7 @@ def test_hundreds_of_layers_come_in_pages(made: Any) -> None:
     assert len(graph["layers"]) + graph["layers_cut"] == 301
 
 
+@pytest.mark.slow
 def test_a_model_takes_as_long_as_its_layers_are_many(made: Any) -> None:
     """Four times the layers take four times as long, on any machine: some 8 ms for 100."""
     inspector = made(few=keras_loaded.deep(25), many=keras_loaded.deep(100))

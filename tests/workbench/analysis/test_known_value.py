@@ -123,7 +123,7 @@ def test_the_time_is_a_budget_of_all_that_is_shown_together(
     texts = [budget.known(K.ones((2,)) * 2).reason for _ in range(3)]
     assert time.perf_counter() - began < 5
     assert "takes longer than 1 s" in texts[0]
-    assert texts[1:] == ["not computed, the others took the time for it"] * 2
+    assert texts[1:] == ["not computed: other tensors took the time"] * 2
 
 
 def _forever() -> None:

@@ -170,7 +170,7 @@ def test_wide_characters_take_two_cells() -> None:
 def test_told_draws_what_it_can_and_else_says_it() -> None:
     assert "      +--" in explanation.error_text(failure("K.dot(w, x)"))
     assert explanation.error_text(failure("K.variable('text')")).startswith(
-        "variable: value is the text"
+        "variable: value is the string"
     )
     assert explanation.error_text(ValueError("words")) == "words"
 

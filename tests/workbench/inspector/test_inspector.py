@@ -256,7 +256,7 @@ def test_windows_of_what_has_no_value_are_refused(inspector: Inspector) -> None:
     assert "is fed at evaluation" in refused(inspector, "window", name="x")["reason"]
     assert "is symbolic" in refused(inspector, "window", name="y")["reason"]
     assert "no name zz" in refused(inspector, "window", name="zz")["reason"]
-    assert "no array" in refused(inspector, "window", name="items")["reason"]
+    assert "not an array" in refused(inspector, "window", name="items")["reason"]
     assert "out of range" in refused(inspector, "window", name="w", row_axis=5)["reason"]
     assert "two numbers" in refused(inspector, "window", name="w", rows=[1])["reason"]
     assert "integers" in refused(inspector, "window", name="w", index=["a", 0])["reason"]

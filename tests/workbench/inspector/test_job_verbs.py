@@ -37,7 +37,7 @@ def test_no_job(recording: Inspector) -> None:
     none: dict[str, Any] = {"jobs": [], "job": None, "shown": None, "rows": [], "others": None}
     assert ask(recording, "jobs") == none
     assert ask(recording, "plan")["job"] is None
-    assert "job 3 is not known any more" in refused(recording, "jobs", job=3)["reason"]
+    assert "job 3 is no longer known" in refused(recording, "jobs", job=3)["reason"]
 
 
 def test_the_job_that_leads_or_one_of_a_number(recording: Inspector) -> None:

@@ -10,6 +10,7 @@ from session_helpers import Watched, make, replied
 
 from kbench.workbench.kernel import output_width
 from kbench.workbench.kernel.cell_names import name_of
+from kbench.workbench.output import picture
 from kbench.workbench.session import events
 from kbench.workbench.session.kernel_session import KernelSession
 
@@ -127,3 +128,30 @@ def test_frames_of_other_cells_have_their_own_number(kernel: Watched) -> None:
 )
 def test_only_cells_have_the_name_of_a_cell(file: str, name: str) -> None:
     assert name_of(file) == name
+
+
+PICTURES = [
+    ("np.zeros((16, 20, 3), np.uint8)", (20, 16)),
+    ("from PIL import Image\nImage.new('RGB', (30, 20))", (30, 20)),
+    ("import matplotlib.pyplot as plt\nplt.plot([1, 2]);", None),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("code", "size"), PICTURES, ids=["array", "Pillow", "Matplotlib"])
+def test_what_is_a_picture_comes_as_one(
+    kernel: Watched, code: str, size: tuple[int, int] | None
+) -> None:
+    cell, _ = kernel.run(code)
+    (found,) = [one for one in map(_picture, kernel.of(events.Result, cell)) if one is not None]
+    assert (found.width, found.height) == size if size else found.width > 300
+
+
+def _picture(result: events.Result) -> picture.Picture | None:
+    return picture.decoded(result.data)
+
+
+def test_what_is_none_comes_as_text_alone(kernel: Watched) -> None:
+    cell, _ = kernel.run("np.zeros((20, 20))")
+    (result,) = kernel.of(events.Result, cell)
+    assert picture.form_of(result.data) == "" and result.text.startswith("array(")

@@ -68,6 +68,7 @@ def test_words_for_the_terminal_do_not_restart_a_lesson(tmp_path: Path) -> None:
         (f"{PROSE} `:hint` helps.", SIDECAR, "title: a notebook has no '`:hint`'"),
         (PROSE, "", "title: a terminal has no 'kbench.PlanTable'"),
         ("# 1. A\n\nA widget.", "", "title: a terminal has no 'widget'"),
+        ("# 1. A\n\nIt is `n\n- k`.", "", "title: code is cut by the end of a line"),
     ],
 )
 def test_each_front_end_speaks_of_itself(

@@ -147,7 +147,7 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('none').holds(3.0)", "`none` is None, not numbers"),
         ("expect('b').holds([True, True])", "is False at index (1,) where True is right"),
         ("expect('pair').equals((3, 5))", "`pair` is not what comes out"),
-        ("expect('kinds').equals(('a', 'b'))", "is a class at index 1; it should be text"),
+        ("expect('kinds').equals(('a', 'b'))", "is a class at index 1; it should be a string"),
         ("expect('open').equals((3, 4))", "`open` is not what comes out"),
         ("expect('pair').equals((3, 5))", "comes out: entry 0 is right, entry 1 is wrong; look"),
         ("expect('pair').equals((5, 5))", "comes out: entry 0 and entry 1 are wrong; look again"),

@@ -94,8 +94,8 @@ def test_what_was_not_read_is_told_and_ends_what_is_shown(tmp_path: Path) -> Non
     (spilled,) = tmp_path.glob("*-cell-1.txt")
     assert spilled.read_text() == "later\n"
     assert "".join(one.text for one in shown) == (
-        "seen\n\noutput cut after 1 lines: more comes than can be taken in\n"
-        f"6 more characters in {spilled}\n3.5 MB came too fast and were not taken in\n"
+        "seen\n\noutput cut after 1 lines: it comes faster than it can be shown\n"
+        f"6 more characters in {spilled}\n3.5 MB came too fast and were dropped\n"
     )
 
 

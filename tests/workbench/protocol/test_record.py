@@ -90,12 +90,12 @@ def test_a_newer_kernel_may_say_more() -> None:
 
 
 OTHERS = [
-    ([], "Outer is list, no object"),
+    ([], "Outer is list, not an object"),
     ({}, "Outer lacks name"),
     ({"name": "a", "one": {}}, "Inner lacks at"),
-    ({"name": "a", "one": 7}, "Inner is int, no object"),
+    ({"name": "a", "one": 7}, "Inner is int, not an object"),
     ({"name": "a", "many": {}}, "dict in place of a list"),
-    ({"name": "a", "many": [None]}, "Inner is NoneType, no object"),
+    ({"name": "a", "many": [None]}, "Inner is NoneType, not an object"),
     ({"name": "a", "named": []}, "list in place of an object"),
 ]
 

@@ -23,12 +23,15 @@ from kbench.workbench.protocol.record import Record, hints_of
 # A request for each verb that is answered on any namespace with an array `a` and a loss.
 ASKED: dict[str, dict[str, Any]] = {
     "window": {"name": "a", "rows": [0, 1], "cols": [0, 1], "row_axis": None},
+    "open": {"name": "a", "start": 0, "count": 5},
     "stats": {"name": "a"},
     "image": {"name": "a", "size": [4, 4]},
+    "curve": {"name": "a", "stretches": 4},
     "find": {"name": "a", "what": "> 0"},
     "graph": {"name": "loss", "start": 0},
     "parts": {"names": ["a"]},
     "help": {"code": "len(", "position": 4},
+    "meanings": {"names": ["a", "len"]},
     "watch": {"expressions": ["a"]},
     "jobs": {"most": 3},
     "plan": {"record": True},
@@ -37,6 +40,8 @@ REFUSED = {
     "export": ({"name": "a", "path": "a.xyz"}, "value"),
     "exporting": ({"job": 1}, "job"),
     "versus": ({}, "name"),
+    "past": ({"name": "a", "step": -1}, "past"),
+    "node": ({"name": "loss", "number": 0, "node": "other:0"}, "name"),
 }
 
 

@@ -290,6 +290,38 @@ def test_input_is_asked_for_and_answered(kernel: Watched) -> None:
     assert kernel.text(cell) == "hello world\n"
 
 
+LEAVING = [
+    ("input('who? ')", None, "interrupted", "KeyboardInterrupt"),
+    ("x = 41\nbreakpoint()\nx + 1", ["p x", "c"], "ok", "42"),
+    ("x = 41\nbreakpoint()\nx + 1", ["q"], "ok", ""),
+    ("x = 41\nbreakpoint()\nx + 1", None, "", ""),
+    ("import getpass\ngetpass.getpass('key? ')", None, "interrupted", "KeyboardInterrupt"),
+]
+
+
+@pytest.mark.parametrize(("code", "answers", "status", "shown"), LEAVING)
+def test_a_cell_that_waits_for_a_line_can_be_left(
+    kernel: Watched, code: str, answers: list[str] | None, status: str, shown: str
+) -> None:
+    """None as answers: an interrupt."""
+    cell = kernel.session.execute(code)
+    asked = kernel.until(lambda: kernel.of(events.InputRequested, cell))
+    if "breakpoint" in code:
+        assert asked[0].prompt == "ipdb> "
+    if answers is None:
+        kernel.session.interrupt()
+    for number, answer in enumerate(answers or (), 1):
+        kernel.until(lambda number=number: len(kernel.of(events.InputRequested, cell)) >= number)
+        kernel.session.answer(answer)
+    done = kernel.done(cell)
+    assert done.status == status or not status
+    errors = [error.name for error in kernel.of(events.Error, cell)]
+    results = [result.text for result in kernel.of(events.Result, cell)]
+    assert not shown or shown in errors + results
+    after = kernel.session.execute("6 * 7")
+    assert kernel.done(after).status == "ok"
+
+
 def test_waiting_cells_can_be_taken_back(kernel: Watched) -> None:
     cell = kernel.session.execute("import time\ntime.sleep(60)")
     for code in ("a = 1", "b = 2"):

@@ -15,7 +15,7 @@ import kbench as K
 from kbench.engine.runtime import config
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.protocol.findings import WatchRow
-from kbench.workbench.watches import expressions, watches
+from kbench.workbench.watches import expressions, live, watches
 from kbench.workbench.watches.watches import Watches, value_text
 
 
@@ -236,6 +236,128 @@ def test_a_watch_is_evaluated_only_when_something_has_changed(names: dict[str, A
         row(board, "count()")
         row(board, "count()")
     assert len(calls) == 4
+
+
+def test_the_last_values_of_a_scalar_are_kept(names: dict[str, Any]) -> None:
+    board = Watches(lambda: names)
+    seen: list[Any] = [3, 2.5, float("nan"), np.float32(1), np.array([[7]])]
+    for value in seen:
+        names["it"] = value
+        board.cell_ended()
+        found = row(board, "it")
+    assert found.history == [3.0, 2.5, None, 1.0, 7.0]
+    names["it"] = np.zeros(3)
+    board.cell_ended()
+    assert row(board, "it").history is None
+    for value in range(3 * watches.MAX_HISTORY):
+        names["it"] = value
+        board.cell_ended()
+        found = row(board, "it")
+    assert found.history is not None and len(found.history) == watches.MAX_HISTORY
+    assert found.history[-1] == 3 * watches.MAX_HISTORY - 1
+
+
+NUMBERS = [
+    (True, None), ("1", None), (2, 2.0), (10**400, float("inf")), (1 + 2j, None), (None, None),
+    (np.int8(-3), -3.0), (np.zeros((1, 1)), 0.0), (np.zeros(0), None), (np.array([True]), None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("value", "number"), NUMBERS)
+def test_what_is_a_scalar(value: object, number: float | None) -> None:
+    assert watches.number_of(value) == number
+
+
+CHEAP = [
+    ("loss", True), ("items[-1]", True), ("len(items) + 1", True), ("K.mean(w)", True),
+    ("w.mean()", True), ("np.max(h) - h.min()", True), ("model.history['loss'][-1]", True),
+    ("own()", False), ("own", True), ("items.index(2)", False), ("[one for one in h]", False),
+    ("(lambda: 1)()", False), ("sorted(items)", False), ("len(own())", False), ("1 +", False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("expression", "cheap"), CHEAP)
+def test_what_may_be_looked_at_while_a_cell_runs(
+    names: dict[str, Any], expression: str, cheap: bool
+) -> None:
+    names["own"] = lambda: 3
+    assert expressions.is_cheap(expression, names) is cheap
+
+
+@pytest.fixture
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an idle machine, and without waiting."""
+    monkeypatch.setattr(live, "SAMPLE_SECONDS", 0.01)
+    monkeypatch.setattr(live, "LIVE_SECONDS", 20.0)
+    monkeypatch.setattr(live, "LIVE_BUDGET_SECONDS", 20.0)
+
+
+def test_cheap_watches_are_looked_at_while_a_cell_runs(
+    names: dict[str, Any], quick_looks: None
+) -> None:
+    told: list[Any] = []
+    calls: list[int] = []
+    names.update(step=1, own=lambda: calls.append(1) or len(calls))
+    sandbox = Sandbox()
+    board = Watches(lambda: names, told.extend, sandbox)
+    wanted = ["step", "own()", "nope"]
+    board.evaluate_now(wanted)
+    sandbox.block()
+    rows = board.ask(wanted, live=True)
+    assert [one.text for one in rows[:2]] == ["1", "1"] and not any(one.live for one in rows)
+    for step in (2, 3):
+        names["step"] = step
+        assert wait_for(lambda step=step: bool(told) and told[-1].text == str(step))
+    assert {one.expression for one in told} == {"step"} and all(one.live for one in told)
+    assert told[-1].before == "1" and told[-1].changed and told[-1].history[-1] == 3.0
+    assert len(calls) == 1, "a function of the user's is not called beside the cell"
+    sandbox.unblock()
+    board.cell_ended()
+    found = row(board, "step")
+    assert (found.before, found.text, found.changed, found.live) == ("1", "3", True, False)
+    assert len(calls) == 1
+    board.close()
+
+
+def test_an_error_gives_way_to_a_value_while_a_cell_runs(
+    names: dict[str, Any], quick_looks: None
+) -> None:
+    told: list[Any] = []
+    sandbox = Sandbox()
+    board = Watches(lambda: names, told.extend, sandbox)
+    names["items"] = []
+    assert board.evaluate_now(["items[-1]"])[0].state == "error"
+    sandbox.block()
+    board.ask(["items[-1]"], live=True)
+    for value, before in ((5, ""), (6, "5")):
+        names["items"].append(value)
+        assert wait_for(lambda value=value: bool(told) and told[-1].text == str(value))
+        assert (told[-1].state, told[-1].before) == ("value", before)
+    board.close()
+
+
+def test_nothing_is_looked_at_without_being_asked_or_without_a_cell(
+    names: dict[str, Any], quick_looks: None
+) -> None:
+    told: list[Any] = []
+    sandbox = Sandbox()
+    board = Watches(lambda: names, told.extend, sandbox)
+    board.evaluate_now(["items"])
+    looks: list[bool] = []
+    look = board._look
+    board._live._look = lambda: looks.append(look()) or looks[-1]  # type: ignore[assignment]
+    board.ask(["items"], live=True)
+    assert wait_for(lambda: looks == [False]), "no cell runs, so that it stops at once"
+    sandbox.block()
+    names["items"] = [5]
+    board.ask(["items"])
+    assert not board._live._on and not [one for one in told if one.live]
+    board.close()
+
+
+@pytest.mark.parametrize(("took", "pause"), [(0.0, 0.5), (0.001, 0.5), (0.02, 2.0), (1.0, 100.0)])
+def test_looking_takes_a_hundredth_of_the_time(took: float, pause: float) -> None:
+    assert live.pause_after(took) == pytest.approx(pause)
 
 
 def wait_for(true: Callable[[], bool]) -> bool:

@@ -156,7 +156,7 @@ def learning_phase() -> Tensor | float:
 
 
 def set_learning_phase(value: float) -> None:
-    """Fix the learning phase for tensors made from now on.
+    """Fix the learning phase of tensors that are created afterwards.
 
     Arguments:
         value: 0 for testing or 1 for training; a bool does as well.

@@ -35,7 +35,7 @@ def factors(x: Operand, **kernels: Operand) -> list[Tensor]:
         common = promote(common, tensor.spec.dtype)
     if not is_float(common):
         raise DtypeError(
-            f"x is {tensors[0].spec}, but a convolution computes with floats",
+            f"x is {tensors[0].spec}, but convolutions need a float dtype",
             suggestion="K.cast(x, K.floatx())",
         )
     return [converted(tensor, common) for tensor in tensors]

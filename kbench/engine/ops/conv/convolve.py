@@ -67,7 +67,7 @@ def check_channels(x: Spec, kernel: Spec, axis: int) -> None:
 def check_taps(kernel: Spec) -> None:
     """A window holds at least one cell."""
     if 0 in kernel.shape[:-2]:
-        raise ShapeError(f"kernel is {kernel}, which has no taps")
+        raise ShapeError(f"kernel is {kernel}, an empty window")
 
 
 def entries(sizes: Spec, count: int) -> Shape:

@@ -102,7 +102,9 @@ def whole_numbers(name: str, values: np.ndarray) -> np.ndarray:
         wrong = ~(np.abs(values) < 2**53) | (values != np.floor(values))
         if wrong.any():
             row = int(np.argwhere(wrong)[0, 0])
-            raise ArgumentError(f"row {row}: {name} holds {values[wrong].flat[0]}, no whole number")
+            raise ArgumentError(
+                f"row {row}: {name} holds {values[wrong].flat[0]}, which is not a whole number"
+            )
     return values.astype(np.int64)
 
 

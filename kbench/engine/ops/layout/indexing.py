@@ -71,13 +71,13 @@ def _bound(value: object, extra: list[Tensor]) -> Bound:
         return ("input", len(extra) - 1)
     if isinstance(value, (bool, np.bool_, list, np.ndarray, float)):
         raise ArgumentError(
-            f"an index is made of integers, slices, None and ..., got {shown(value)}; "
+            f"an index must be an integer, a slice, None or ..., got {shown(value)}; "
             "K.gather picks rows by a list of indices"
         )
     try:
         return integer(value)
     except (AttributeError, TypeError):
-        raise ArgumentError(f"no index: {shown(value)}") from None
+        raise ArgumentError(f"not an index: {shown(value)}") from None
 
 
 def _numbers(items: tuple[Item, ...], values: Sequence[int | None]) -> list[KnownItem]:
@@ -115,7 +115,7 @@ def _block_size(x: Spec, axis: int, first: int | None, count: int | None) -> int
     size = x.shape[axis]
     least = (first or 0) + max(count or 0, 0)
     if min(first or 0, (count or 0) + 1) < 0 or (size is not None and least > size):
-        raise ShapeError(f"start {first} and size {count} leave axis {axis} of x, {x}")
+        raise ShapeError(f"start {first} and size {count} go beyond axis {axis} of x, {x}")
     if count != -1:
         return count
     return None if size is None or first is None else size - first

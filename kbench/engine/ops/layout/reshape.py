@@ -33,12 +33,12 @@ def _fill_free_axis(x: Spec, target: Shape) -> Shape:
     total, rest = known_size(x.shape), known_size(tuple(s for s in target if s != -1))
     if not free:
         if total is not None and rest is not None and total != rest:
-            raise ShapeError(f"x is {x} with {total} elements, which do not fill {show(target)}")
+            raise ShapeError(f"cannot reshape x, {x} with {total} elements, into {show(target)}")
         return _one_unknown(target, total)
     if total is None or rest is None:
         size = None
     elif rest == 0 or total % rest:
-        raise ShapeError(f"x is {x} with {total} elements, which do not fill {show(target)}")
+        raise ShapeError(f"cannot reshape x, {x} with {total} elements, into {show(target)}")
     else:
         size = total // rest
     return tuple(size if i == free[0] else s for i, s in enumerate(target))
@@ -70,7 +70,7 @@ def _reshape_numpy(
         return x.reshape(wanted)
     except ValueError:
         raise ShapeError(
-            f"x has shape {show(x.shape)} with {x.size} elements, which do not fill {wanted}"
+            f"cannot reshape x, {show(x.shape)} with {x.size} elements, into {wanted}"
         ) from None
 
 

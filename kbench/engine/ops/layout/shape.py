@@ -81,7 +81,7 @@ def stopped(x: Operand) -> Tensor:
 
 def _sized_infer(x: Spec, *, axis: int, size: int) -> Spec:
     if x.shape[axis] not in (None, size):
-        raise ShapeError(f"x is {x}, but axis {axis} was said to have {size} entries")
+        raise ShapeError(f"x is {x}, but axis {axis} was declared with size {size}")
     return Spec((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
 
 
@@ -122,7 +122,9 @@ def _size_infer(x: Spec) -> Spec:
 def _as_sizes(x: np.ndarray, sizes: int | Sequence[int]) -> np.ndarray:
     """What is told of a shape: int32, as every shape is."""
     if np.max(sizes, initial=0) > MAX_SIZE:
-        raise ShapeError(f"x is {runtime_value(x)}; what tells its size is int32, up to {MAX_SIZE}")
+        raise ShapeError(
+            f"x is {runtime_value(x)}; its size does not fit int32 (at most {MAX_SIZE})"
+        )
     return np.array(sizes, dtype=np.int32)
 
 

@@ -25,7 +25,7 @@ def _mask_infer(x: Spec, *target: Spec, noise: Shape | None, **_attrs: object) -
         for size, whole in zip(sizes[::-1], x.shape[::-1], strict=False)
     )
     if not fits:
-        raise ShapeError(f"x is {x}, over which a mask of shape {list(sizes)} does not broadcast")
+        raise ShapeError(f"x is {x}; a mask of shape {list(sizes)} does not broadcast to it")
     return Spec(sizes, "bool")
 
 

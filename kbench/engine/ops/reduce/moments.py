@@ -62,7 +62,7 @@ def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
         axis: integer, list of integers, or None for every axis; negative counts from the end.
         keepdims: whether reduced axes stay, with size 1.
     Returns:
-        Tensor, float; NaN for no elements.
+        Tensor, float, of the shape of `x` without `axis`; NaN for no elements.
     Raises:
         ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
     Gradient: to `x`.
@@ -81,7 +81,7 @@ def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
         axis: integer, list of integers, or None for every axis; negative counts from the end.
         keepdims: whether reduced axes stay, with size 1.
     Returns:
-        Tensor, float; NaN for no elements.
+        Tensor, float, of the shape of `x` without `axis`; NaN for no elements.
     Raises:
         ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
     Gradient: to `x`.
@@ -192,7 +192,7 @@ def std(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
         axis: integer, list of integers, or None for every axis; negative counts from the end.
         keepdims: whether reduced axes stay, with size 1.
     Returns:
-        Tensor, float; NaN for no elements.
+        Tensor, float, of the shape of `x` without `axis`; NaN for no elements.
     Raises:
         ShapeError: no such axis. ArgumentError: an axis that is no integer, or named twice.
     Gradient: to `x`; NaN where the deviation is 0.

@@ -95,7 +95,7 @@ def _dot_infer(x: Spec, y: Spec, *, transposed: bool) -> Spec:
     inner, outer = x.shape if transposed else x.shape[::-1]
     if None not in (inner, y.shape[0]) and inner != y.shape[0]:
         raise ShapeError(
-            f"one factor is {x} and the other {y}: {inner} entries are multiplied with {y.shape[0]}"
+            f"inner sizes differ: {inner} of the sparse factor {x}, {y.shape[0]} of the other, {y}"
         )
     return Spec((outer, y.shape[1]), y.dtype)
 
@@ -132,7 +132,7 @@ def dot_sparse(x: Tensor, y: Tensor) -> Tensor:
     dense = y if x.spec.sparse else x
     if dense.ndim not in (1, 2):
         raise ShapeError(
-            f"x is {x.spec} and y is {y.spec}: beside a sparse factor stands a matrix or a vector"
+            f"x is {x.spec} and y is {y.spec}: the dense factor must be a matrix or a vector"
         )
     common = promote(x.spec.dtype, y.spec.dtype)
     working = {"bool": "int32", "float16": "float32"}.get(common, common)

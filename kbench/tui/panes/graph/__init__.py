@@ -6,8 +6,8 @@ from kbench.tui.keys.key import Key
 from kbench.tui.panes.spec import PaneSpec, Taker
 
 HINTS = {
-    "node_fold": "fold", "node_unfold": "unfold", "node_search": "find", "node_place": "line",
-    "node_copy": "copy",
+    "node_value": "value", "node_fold": "fold", "node_unfold": "unfold", "node_search": "find",
+    "node_place": "line", "node_copy": "copy",
 }  # fmt: skip
 KEYS = (
     Key("graph", "node_leave", "escape", "screen.pane('prompt')", "back to the prompt"),
@@ -17,7 +17,8 @@ KEYS = (
     Key("graph", "node_page_down", "pagedown", "move_page(1)", "a page down"),
     Key("graph", "node_first", "g,home", "edge(0)", "first node"),
     Key("graph", "node_last", "G,end", "edge(1)", "last node"),
-    Key("graph", "node_place", "enter,o", "place", "go to the line that made the node"),
+    Key("graph", "node_value", "enter", "value", "its value on what was fed last"),
+    Key("graph", "node_place", "o", "place", "go to the line that made the node"),
     Key("graph", "node_toggle", "space", "turn", "fold or unfold what leads to the node"),
     Key("graph", "node_unfold", "right,l", "unfold", "unfold it, or go to its input"),
     Key("graph", "node_fold", "left,h", "fold", "fold it, or go to what uses it"),

@@ -11,8 +11,8 @@ from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.glyphs import counted
-from kbench.tui.text.outline import root_of
 from kbench.tui.text.text import safe
+from kbench.workbench.contents.address import root_of
 from kbench.workbench.protocol.graphs import Graph, GraphReply
 
 MAX_NODES = 10_000
@@ -87,6 +87,7 @@ class GraphController(PaneController):
         view, name = self._view, self.name
         if view is None or not name:
             return
+        view.root = name
         self._dirty = False
         again = name == self._shown
         try:

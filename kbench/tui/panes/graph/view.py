@@ -23,6 +23,7 @@ MAX_RAIL_CELLS = 24
 """Cells of rails before the names; wider ones are cut, so that the words keep most of the line."""
 MAX_NAME_CELLS = 32
 """Cells of a node's name; longer ones are cut."""
+LAYERS = "layers, output first"
 BAD = "bold $text-error"
 
 
@@ -54,6 +55,16 @@ class GraphView(LineView):
             self.place = place
             super().__init__()
 
+    class ValueWanted(PaneMessage):
+        """The value of a node of the graph of `root` shall be shown, of a layer or an operation."""
+
+        def __init__(self, view: GraphView, node: GraphNode, layers: bool) -> None:
+            self.view = view
+            self.root = view.root
+            self.node = node
+            self.layers = layers
+            super().__init__()
+
     class SearchWanted(PaneMessage):
         """Words to look for shall be asked for."""
 
@@ -63,6 +74,7 @@ class GraphView(LineView):
 
     def __init__(self, id: str = "graph") -> None:
         super().__init__(id=id)
+        self.root = ""  # whose graph it is
         self._parts: list[tuple[str, Folds, str]] = []  # title, nodes, what is left out
         self._drawn: list[DrawnLine] = []
         self._widths = (0, 0, 0)
@@ -86,7 +98,7 @@ class GraphView(LineView):
         self._parts = []
         if layers:
             more = _more(reply.layers_cut, "layers")
-            self._parts.append(("layers, output first", Folds(layers), more))
+            self._parts.append((LAYERS, Folds(layers), more))
         if rows:
             title = "inside this layer" if layers else ""
             self._parts.append((title, Folds(rows), _more(reply.cut, "nodes")))
@@ -340,6 +352,12 @@ class GraphView(LineView):
         self._go(self._at)
         return True
 
+    def action_value(self) -> None:
+        """Show the value of the node on what was fed last."""
+        if (here := self.current) is not None:
+            title, folds, _ = self._parts[here[0]]
+            self.post_message(self.ValueWanted(self, folds.rows[here[1]], title == LAYERS))
+
     def action_place(self) -> None:
         """Show the line of the program that made the node."""
         here = self.current
@@ -347,7 +365,7 @@ class GraphView(LineView):
         if place:
             self.post_message(self.PlaceWanted(place))
         else:
-            self.app.notify("it is not known which line made this", timeout=2, markup=False)
+            self.app.notify("the line that made this is not known", timeout=2, markup=False)
 
     def action_copy(self) -> None:
         """Copy what is known of the node."""

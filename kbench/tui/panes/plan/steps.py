@@ -51,7 +51,7 @@ class PlanTable(Table):
     BINDINGS = keys.bindings("plan")
     columns = (
         Column("step", 3),
-        Column("op", 0, most=40, least=12, stretch=True),
+        Column("op", 0, most=40, least=20, stretch=True),
         Column("form", 0, most=9),
         Column("time", 0, right=True),
         Column("share", 1, most=BAR_CELLS + 5),

@@ -42,7 +42,7 @@ class WorkerTable(Table):
         self.data: JobsReply | None = None
         self._sort = SORTS[0]
         self._remarks: list[Content] = []
-        self.empty_rows = ["No worker has told of itself yet."]
+        self.empty_rows = ["No worker has reported yet."]
 
     @property
     def job(self) -> JobHead | None:

@@ -8,6 +8,23 @@ from kbench.tui.panes.spec import PaneSpec, Taker
 
 BEYOND_LAST_PICTURE = 10**12  # more pictures than there are
 KEYS = (
+    Key("value", "value_back", "backspace", "back", "back to what it is inside of"),
+    Key("value", "cell_before", "less_than_sign", "ask('cell_before')", "its value before that"),
+    Key("value", "cell_after", "greater_than_sign", "ask('cell_after')", "its next value"),
+    Key("value", "cell_number", "at", "ask('cell_number')", "its value after a cell, by number"),
+    Key("entries", "entry_leave", "escape", "screen.pane('prompt')", "back to the prompt"),
+    Key("entries", "entry_up", "up,k", "move(-1)", "entry above"),
+    Key("entries", "entry_down", "down,j", "move(1)", "entry below"),
+    Key("entries", "entry_page_up", "pageup", "move_page(-1)", "a page up"),
+    Key("entries", "entry_page_down", "pagedown", "move_page(1)", "a page down"),
+    Key("entries", "entry_first", "g,home", "edge(0)", "first entry"),
+    Key("entries", "entry_last", "G,end", "edge(1)", "last entry"),
+    Key("entries", "entry_open", "enter,right,l", "open", "open the entry"),
+    Key("entries", "entry_out", "left,h", "ask('back')", "back to what it is inside of"),
+    Key("entries", "entry_number", "colon", "ask('entry')", "go to an entry by its number"),
+    Key("entries", "entry_watch", "w", "watch", "watch the entry"),
+    Key("entries", "entry_insert", "i", "insert", "put what leads to it into the prompt"),
+    Key("entries", "entry_copy", "y", "copy", "copy the entry, or the line"),
     Key("grid", "left", "left,h", "step(0,-1)", "column to the left"),
     Key("grid", "right", "right,l", "step(0,1)", "column to the right"),
     Key("grid", "up", "up,k", "step(-1,0)", "row above"),
@@ -27,6 +44,7 @@ KEYS = (
     Key("grid", "find_again", "F", "ask('find_again')", "find the next one"),
     Key("grid", "stop_find", "escape", "ask('stop')", "cancel search or export, or go to prompt"),
     Key("grid", "next_nan", "n", "ask('next_nan')", "next NaN or infinity"),
+    Key("grid", "grid_open", "enter", "ask('open')", "open the element, or its full value"),
     Key("grid", "full", "space", "ask('full')", "the value in full precision"),
     Key("grid", "shade", "s", "shade", "heat shading on or off"),
     Key("grid", "copy_cell", "y", "ask('copy')", "copy the value"),
@@ -63,7 +81,7 @@ SPEC = PaneSpec(
     id="value",
     title="Value",
     letter="a",
-    about="A slice of an array of any size; of a symbol or layer, the graph that leads to it.",
+    about="Any value: cells of an array or table, entries, lines, or the graph of a symbol.",
     region="right",
     shares={"three": 50},
     view="kbench.tui.panes.value.view:ValuePane",
@@ -71,22 +89,31 @@ SPEC = PaneSpec(
     takers=(
         Taker(
             "grid",
-            ("grid",),
+            ("grid", "value"),
             {
                 "axes": "axes", "index": "index", "find": "find", "next_nan": "next NaN",
-                "image": "picture", "export": "export", "full": "full value",
+                "image": "picture", "cell_before": "earlier", "export": "export",
+                "full": "full value",
             },
         ),
         Taker(
             "picture",
-            ("picture",),
+            ("picture", "value"),
             {
                 "picture_cells": "numbers", "picture_before": "before", "picture_after": "next",
                 "channel_after": "channel", "picture_index": "index", "colours": "colours",
                 "picture_export": "export",
             },
         ),
-        Taker("value-graph", ("graph",), graph.HINTS),
+        Taker("value-graph", ("graph", "value"), graph.HINTS),
+        Taker(
+            "entries",
+            ("entries", "value"),
+            {
+                "entry_open": "open", "value_back": "back", "entry_number": "number",
+                "cell_before": "earlier", "entry_watch": "watch", "entry_insert": "insert",
+            },
+        ),
     ),
     keys=KEYS,
 )  # fmt: skip

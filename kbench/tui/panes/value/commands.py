@@ -36,9 +36,10 @@ def act(tools: ValueTools, pane: ValuePane, what: str) -> None:
             tools.bench.go("prompt")
         tools.search.stop()
         tools.exporter.stop()
+    elif what == "entry":
+        ask_entry(tools, pane)
     elif pane.target is None:
-        if pane.row is not None and not pane.row.held:
-            tools.bench.notify(f"{safe(pane.shown)} has no cells", 2)
+        return  # nothing has come yet
     elif 0 in pane.shape and what not in ("axes", "export"):
         tools.bench.notify("the array has no elements", 2)
     else:
@@ -233,6 +234,28 @@ def ask_export(tools: ValueTools, pane: ValuePane) -> None:
         tools.bench.open(ChoiceDialog("Write to a file", answers), choose)
 
 
+def ask_entry(tools: ValueTools, pane: ValuePane) -> None:
+    """Go to an entry or a row of text by its number; below 0 it counts from the end."""
+    page = pane.entries.page
+    if page is None or not page.total:
+        return
+    first = 1 if page.texts else 0
+    last = page.total - 1 + first
+    title = f"a number from {first} to {last}, or from the end, as -1"
+
+    def check(text: str) -> str:
+        number = int(text) if text.strip().lstrip("-").isdecimal() else None
+        inside = number is not None and (first <= number <= last or -page.total <= number < 0)
+        return "" if inside else title
+
+    def take(text: str | None) -> None:
+        if text is not None:
+            number = int(text)
+            pane.entries.go(number - first if number >= 0 else number + page.total)
+
+    tools.bench.open(InputDialog(title, check=check), take)
+
+
 COMMANDS = {
     "axes": choose_axes,
     "index": ask_index,
@@ -240,6 +263,7 @@ COMMANDS = {
     "find_again": find_again,
     "next_nan": next_nan,
     "full": show_full,
+    "open": show_full,
     "copy": copy_cell,
     "copy_more": copy_more,
     "exact": exact,

@@ -9,18 +9,26 @@ from functools import partial
 from kbench.tui.messages import FetchGraph, FetchPixel, RowsRead, ShowValue, ValueCommand
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.value import commands
+from kbench.tui.panes.value import commands, words
+from kbench.tui.panes.value.curve import CurveView
+from kbench.tui.panes.value.entries import EntriesPage, EntriesRequest, EntriesView
 from kbench.tui.panes.value.export import Exporter
 from kbench.tui.panes.value.grid import WindowRequest
+from kbench.tui.panes.value.nodes import NodeValues
+from kbench.tui.panes.value.past import PastValues
 from kbench.tui.panes.value.picture import PictureRequest
 from kbench.tui.panes.value.search import ValueSearch
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.table import Table
+from kbench.tui.text.text import safe
+from kbench.workbench.contents.address import root_of
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.protocol.arrays import Image, Stats, Window
+from kbench.workbench.protocol.arrays import Curve, Image, Stats, Window
+from kbench.workbench.protocol.contents import Open
 from kbench.workbench.protocol.graphs import Graph
+from kbench.workbench.protocol.names import Summary
 
 
 class ValueController(PaneController):
@@ -30,8 +38,11 @@ class ValueController(PaneController):
         super().__init__(bench)
         self._requests = Latest(bench.run)
         self._pixel = Latest(bench.run)
+        self._curve = Latest(bench.run)
         self.search = ValueSearch(bench)
         self.exporter = Exporter(bench)
+        self._past = PastValues(bench)
+        self._nodes = NodeValues(bench)
         self.round_trips: list[float] = []
         self._tools = commands.ValueTools(bench, self.search, self.exporter, self.exact)
         bench.on(RowsRead, lambda event: self._follow(event.rows, event.gone))
@@ -40,7 +51,10 @@ class ValueController(PaneController):
         bench.on(VariablesTable.Pointed, self._pointed)
         bench.on(VariablesTable.ExactWanted, lambda event: self.exact(event.name))
         bench.on(ValuePane.Fetch, lambda event: self.fetch_window(event.request))
+        bench.on(EntriesView.Fetch, lambda event: self.fetch_entries(event.request))
+        bench.on(EntriesView.Chosen, lambda event: self._chosen(event.row))
         bench.on(ValuePane.FetchPicture, lambda event: self.fetch_picture(event.request))
+        bench.on(CurveView.Wanted, lambda event: self.fetch_curve(event.question))
         bench.on(FetchPixel, lambda event: self.fetch_pixel(event.window))
         bench.on(FetchGraph, lambda event: self.fetch_graph(event.name))
         bench.on(ValueCommand, self._command)
@@ -62,6 +76,27 @@ class ValueController(PaneController):
         if (pane := self.pane) is not None:
             pane.settings_changed(settings)
 
+    def cell_done(self) -> None:
+        """What is inside a value may have changed without a change of the value's row."""
+        pane = self.pane
+        if pane is None or pane.row is None or not self.bench.shows("value"):
+            return
+        if self._nodes.again(pane):
+            return
+        if pane.row.openable:
+            pane.refetch()
+        elif pane.row.held and root_of(pane.shown) != pane.shown:
+            self.bench.run(partial(self._reread, pane.shown))
+
+    async def _reread(self, name: str) -> None:
+        """The row of an array inside a value, and its cells."""
+        pane = self.pane
+        with contextlib.suppress(AskFailed):  # the cells say why
+            rows = pane_rows.rows_of((await self.bench.ask(Summary(names=[name]))).rows)
+            if pane is not None and name == pane.shown:
+                pane.update_row(rows[0] if rows else None)
+                pane.refetch()
+
     def _opened(self, event: Table.Opened) -> None:
         """Enter in the variables."""
         if event.table.id == "variables":
@@ -74,8 +109,23 @@ class ValueController(PaneController):
 
     def _command(self, event: ValueCommand) -> None:
         """A key of the pane that needs the kernel or a dialog; the watches answer one of them."""
-        if event.what != "watch" and (pane := self.pane) is not None:
+        pane = self.pane
+        if pane is None or self._past.act(pane, event.what) or event.what == "watch":
+            return
+        window = pane.grid.window
+        if event.what == "back":
+            pane.action_back()
+        elif event.what == "open" and window is not None and window.dtype == "object":
+            self.enter(pane)
+        else:
             commands.act(self._tools, pane, event.what)
+
+    def _chosen(self, row: pane_rows.NameRow) -> None:
+        """What is inside is opened, unless only the program could say what it is."""
+        if row.kind == "property":
+            self.bench.notify(words.PROPERTY, 3)
+        elif (pane := self.pane) is not None:
+            pane.enter(row)
 
     def _follow(self, rows: dict[str, pane_rows.NameRow], gone: set[str]) -> None:
         pane = self.pane
@@ -121,6 +171,7 @@ class ValueController(PaneController):
             pane.set_note(str(error))
             return
         if name == pane.shown:
+            pane.graph.root = name
             pane.show_graph(data)
 
     def fetch_window(self, request: WindowRequest) -> None:
@@ -150,6 +201,40 @@ class ValueController(PaneController):
         if request.name == pane.shown:
             pane.show_window(pane_rows.ArrayWindow.of(data))
 
+    def fetch_entries(self, request: EntriesRequest) -> None:
+        """Fetch a page of entries or lines for the value pane."""
+        self._requests.submit(lambda: self._fetch_entries(request))
+
+    async def _fetch_entries(self, request: EntriesRequest) -> None:
+        pane = self.pane
+        if pane is None or request.name != pane.shown:
+            return
+        asked = Open(
+            name=request.name, start=request.start, count=request.count, width=request.width
+        )
+        try:
+            data = await self.bench.ask(asked)
+        except AskFailed as error:
+            pane.set_note(str(error))
+            return
+        if request.name == pane.shown:
+            pane.show_entries(EntriesPage.of(data), pane_rows.row_of(data.row))
+
+    def enter(self, pane: ValuePane) -> None:
+        """Open the element of an array of objects that the cursor is on."""
+        place = ", ".join(str(index) for index in pane.full_index())
+        self.bench.run(partial(self._enter, f"{pane.shown}[{place}]"))
+
+    async def _enter(self, name: str) -> None:
+        pane = self.pane
+        try:
+            data = await self.bench.ask(Open(name=name, count=1))
+        except AskFailed as error:
+            self.bench.notify(safe(str(error)), warning=True)
+            return
+        if pane is not None:
+            pane.enter(pane_rows.row_of(data.row))
+
     def fetch_picture(self, request: PictureRequest) -> None:
         """Fetch a picture for the value pane."""
         self._requests.submit(lambda: self._fetch_picture(request))
@@ -174,6 +259,17 @@ class ValueController(PaneController):
             return
         if request.name == pane.shown:
             pane.show_picture(pane_rows.ArrayPicture.of(data))
+
+    def fetch_curve(self, question: Curve) -> None:
+        """Fetch the plot of a line."""
+        self._curve.submit(partial(self._fetch_curve, question))
+
+    async def _fetch_curve(self, question: Curve) -> None:
+        view, reply = self.bench.view(CurveView), None
+        with contextlib.suppress(AskFailed):  # of texts, say: the cells are there all the same
+            reply = await self.bench.ask(question)
+        if view is not None:
+            view.show(question, reply)
 
     def fetch_pixel(self, window: Window | None) -> None:
         """Fetch what the cursor in a picture is on."""

@@ -21,6 +21,8 @@ MAX_WINDOW_BYTES = 48_000
 """Bytes of texts to ask for at once; a reply of the inspector holds 64 kB."""
 MAX_COLUMN_CELLS = 24
 """Cells of a column; wider texts are cut."""
+MAX_LABEL_CELLS = 20
+"""Cells before the rows of a table; a time has 19."""
 GAP_CELLS = 1
 """Cells between two columns."""
 DOTS_SECONDS = 0.06
@@ -86,7 +88,8 @@ class ValueGrid(LineView):
         if self.window is not None and (window.shape != self.window.shape):
             self.at, self._top, self._left = (0, 0), 0, 0
         self.window = window
-        widest = max((cell_len(text) for line in window.cells for text in line), default=4)
+        texts = [*(text for line in window.cells for text in line), *window.col_names]
+        widest = max(map(cell_len, texts), default=4)
         self._width = min(widest, MAX_COLUMN_CELLS)
         rows, cols = self.totals
         self.at = (max(min(self.at[0], rows - 1), 0), max(min(self.at[1], cols - 1), 0))
@@ -138,6 +141,9 @@ class ValueGrid(LineView):
 
     @property
     def _label_width(self) -> int:
+        names = self.window.row_names if self.window is not None else []
+        if names:
+            return max(min(max(map(cell_len, names)), MAX_LABEL_CELLS), 2)
         return max(len(str(max(self.totals[0] - 1, 0))), 2)
 
     def _screen_rows(self) -> int:
@@ -188,13 +194,16 @@ class ValueGrid(LineView):
     # ------------------------------------------------------------------ rows
 
     def header(self, y: int) -> Content:
-        """Column numbers."""
+        """Column numbers, or the names of a table's columns."""
         if self.window is None:
             return Content("")
         width, last = self._width, self.totals[1]
         parts = [" " * (self._label_width + 1)]
         for col in range(self._left, min(self._left + self._screen_cols(), last)):
-            parts.append(str(col).rjust(width) + " " * GAP_CELLS)
+            at = col - self.window.cols[0]
+            names = self.window.col_names
+            known = names[at] if 0 <= at < len(names) else "" if names else str(col)
+            parts.append(self._fitted(known, width) + " " * GAP_CELLS)
         if self._left + self._screen_cols() < last and parts:
             parts.append(self.glyphs.more)
         return Content("".join(parts)).stylize(self.get_visual_style("grid--header"))
@@ -205,7 +214,9 @@ class ValueGrid(LineView):
         assert window is not None
         row = self._top + y
         head = self.get_visual_style("grid--header")
-        parts: list[tuple[str, Style]] = [(f"{row:>{self._label_width}} ", head)]
+        at, names = row - window.rows[0], window.row_names
+        label = names[at] if 0 <= at < len(names) else "" if names else str(row)
+        parts: list[tuple[str, Style]] = [(f"{self._fitted(label, self._label_width)} ", head)]
         shades, plain = self._shade_styles(), Style()
         width = self._width
         for col in range(self._left, min(self._left + self._screen_cols(), window.cols[2])):
@@ -226,8 +237,8 @@ class ValueGrid(LineView):
 
     def _fitted(self, text: str, width: int) -> str:
         """At the right of so many cells, some of which a wide character may take two of."""
-        if text.isascii():
-            return text.rjust(width)[:width]
+        if text.isascii() and len(text) <= width:
+            return text.rjust(width)
         text = one_line(text, width, self.glyphs.ellipsis)
         return " " * (width - cell_len(text)) + text
 

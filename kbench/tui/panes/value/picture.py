@@ -17,12 +17,10 @@ from textual.strip import Strip
 
 from kbench.tui.keys import keys
 from kbench.tui.panes.rows import ArrayPicture
-from kbench.tui.text.glyphs import ASCII
+from kbench.tui.text.half_blocks import HALF, has_colours, shade
 from kbench.tui.text.lines import LineView
 from kbench.workbench.protocol.arrays import Window
 
-RAMP = " .:-=+*#%@"
-HALF = "▀"
 BAD = "!"
 CURSOR = "X"  # which no shade is drawn with
 MIN_FRAMED_CELLS = 3
@@ -113,8 +111,7 @@ class PictureView(LineView):
     @property
     def in_blocks(self) -> bool:
         """Half blocks need colours and a font that has them; else there are characters."""
-        few = self.app.console.color_system not in ("256", "truecolor")
-        return not (self.glyphs is ASCII or self.app.no_color or few)
+        return has_colours(self.app, self.glyphs)
 
     def room(self) -> tuple[int, int]:
         """Rows and columns of pixels that can be shown."""
@@ -174,11 +171,7 @@ class PictureView(LineView):
     @staticmethod
     def _mark(picture: ArrayPicture, row: int, col: int) -> str:
         pixel = picture.pixel(row, col)
-        if pixel is None:
-            return BAD
-        red, green, blue = pixel
-        bright = (299 * red + 587 * green + 114 * blue) // 1000
-        return RAMP[min(bright * len(RAMP) // (picture.top + 1), len(RAMP) - 1)]
+        return BAD if pixel is None else shade(pixel, picture.top)
 
     def render_line(self, y: int) -> Strip:
         """Two rows of pixels in one line of half blocks, where there are colours."""

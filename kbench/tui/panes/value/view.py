@@ -6,29 +6,31 @@ from dataclasses import replace
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
-from textual.content import Content
 
+from kbench.tui.keys import keys
 from kbench.tui.messages import FetchGraph, FetchPixel, PaneMessage, TitleChanged, ValueCommand
 from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
+from kbench.tui.panes.value import labels
 from kbench.tui.panes.value import words as value_words
+from kbench.tui.panes.value.curve import CurveView
+from kbench.tui.panes.value.entries import EntriesPage, EntriesView
 from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
 from kbench.tui.panes.value.picture import PictureRequest, PictureView
 from kbench.tui.panes.value.slices import Target, cell_index, free_axes, stepped, with_cell
+from kbench.tui.panes.value.trail import Trail
 from kbench.tui.session.bars import Line
-from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
-from kbench.tui.themes import MUTED
+from kbench.workbench.contents.address import root_of, split_cell
 from kbench.workbench.core_types import Row
 from kbench.workbench.protocol.arrays import Window
 from kbench.workbench.protocol.graphs import GraphReply
 
-MIN_HISTOGRAM_ROWS = 14
-"""Rows of the pane from which on the histogram has a line of its own."""
-
 
 class ValuePane(Vertical):
-    """Shows one name; the main screen fetches windows, pictures, graphs and statistics for it."""
+    """Shows one name; its controller fetches windows, pages, pictures, graphs and statistics."""
+
+    BINDINGS = keys.bindings("value")
 
     class Fetch(PaneMessage):
         """A window of the shown name is needed."""
@@ -47,6 +49,8 @@ class ValuePane(Vertical):
     def __init__(self) -> None:
         super().__init__(id="value")
         self.shown = ""
+        self.trail = Trail()
+        self.when = ""  # after which cells it is what is shown, where that is the past
         self.row: NameRow | None = None
         self.stats: Statistics | None = None
         self.note = ""
@@ -57,18 +61,20 @@ class ValuePane(Vertical):
         self._heading: Target | None = None  # the slice that has been asked for
 
     def compose(self) -> ComposeResult:
-        """Head, axes; cells, picture or graph; histogram, statistics."""
+        """Head, axes; cells, picture, graph or entries; histogram, statistics."""
         yield Line("value-head")
         yield Line("value-axes")
         yield ValueGrid()
+        yield CurveView()
         yield PictureView()
         yield GraphView("value-graph")
+        yield EntriesView()
         yield Line("value-histogram")
         yield Line("value-foot")
 
     def on_mount(self) -> None:
         """Say what to do."""
-        self.graph.display = self.picture.display = False
+        self.graph.display = self.picture.display = self.entries.display = False
         self._describe()
 
     def on_resize(self) -> None:
@@ -90,17 +96,27 @@ class ValuePane(Vertical):
         """What stands in the place of the grid when there is no value."""
         return self.query_one("#value-graph", GraphView)
 
+    @property
+    def entries(self) -> EntriesView:
+        """What is inside a value that is no array."""
+        return self.query_one(EntriesView)
+
     def _fetch(self, row: NameRow) -> None:
-        """Ask for the cells, for the picture, or for the graph of what has neither."""
+        """Ask for the cells, for the picture, for the entries, or for the graph of a symbol."""
         as_graph = row.symbolic and (self.as_graph or not row.held)
+        shown: GraphView | PictureView | EntriesView | ValueGrid
         shown = self.graph if as_graph else self.picture if self.as_picture else self.grid
+        shown = self.entries if row.openable else shown
         had_focus = self.has_pseudo_class("focus-within")
-        for view in (self.grid, self.picture, self.graph):
+        self.query_one(CurveView).outdate()
+        for view in (self.grid, self.picture, self.graph, self.entries):
             view.display = view is shown
         if had_focus and self.is_attached:
             shown.focus()
         if as_graph:
             self.post_message(FetchGraph(row.name))
+        elif row.openable:
+            self.entries.open(row.name)
         elif row.held and self.as_picture:
             self.call_after_refresh(self._ask_picture)  # when its room is known
         elif row.held:
@@ -116,6 +132,54 @@ class ValuePane(Vertical):
 
     def open(self, row: NameRow, as_graph: bool = False) -> None:
         """Show this name from its start; as a graph if asked, or if it has no value."""
+        self.trail.clear()
+        self.when = ""
+        self._open(row, as_graph)
+
+    def enter(self, row: NameRow) -> None:
+        """Show what is inside that which is shown; `action_back` leads back."""
+        if self.row is not None:
+            at = (self.entries.at, 0) if self.row.openable else self.grid.at
+            self.trail.push(self.row, at)
+        self._open(row)
+
+    def action_back(self) -> None:
+        """Show what was open before, with the cursor where it was."""
+        before = self.trail.pop()
+        if before is None:
+            self.app.bell()
+            return
+        row, at = before
+        self._open(row)
+        self.entries.place(at[0])
+        self.grid.at = at
+
+    def action_ask(self, what: str) -> None:
+        """The controller knows what to do."""
+        self.post_message(ValueCommand(what))
+
+    def set_when(self, words: str) -> None:
+        """Say when what is shown was what it is."""
+        self.when = words
+        self._describe()
+
+    def travel(self, row: NameRow, when: str) -> None:
+        """Show what is shown as it was after another cell, in the same place if it has that."""
+        root = root_of(row.name)
+        self.trail.move(root)
+        alike = self.row is not None and (row.shape, row.dtype) == (self.row.shape, self.row.dtype)
+        at = self.entries.at
+        if alike:
+            self.shown, self.row, self.note, self.stats = row.name, row, "", row.stats
+            self._fetch(row)
+        else:
+            self._open(row)
+            self.entries.place(at)
+        self.when = when
+        self._describe()
+
+    def _open(self, row: NameRow, as_graph: bool = False) -> None:
+        self.when = self.when if split_cell(row.name)[1] is not None else ""
         if row.name != self.shown:
             self._clear()
             self.stats = None
@@ -124,7 +188,7 @@ class ValuePane(Vertical):
         self._fetch(row)
 
     def _clear(self) -> None:
-        for view in (self.grid, self.picture, self.graph):
+        for view in (self.grid, self.picture, self.graph, self.entries):
             view.clear()
         self.as_picture, self._index, self._axes, self._colours = False, (), (None, None), True
         self._heading = None
@@ -140,7 +204,7 @@ class ValuePane(Vertical):
             return False
         if self.row is not None and row.shape != self.row.shape:
             self._index, self._axes = (), (None, None)
-        again = row.held or self.row is None or row.shape != self.row.shape
+        again = row.held or row.openable or self.row is None or row.shape != self.row.shape
         self.row, self.note = row, ""
         self.stats = row.stats
         self._describe()
@@ -156,6 +220,15 @@ class ValuePane(Vertical):
         self.note = ""
         self.graph.show(reply)
         self._describe()
+
+    def show_entries(self, page: EntriesPage, row: NameRow) -> None:
+        """Draw what was fetched; what it is of may have changed since."""
+        if row.openable:
+            self.note, self.row = "", row
+            self.entries.show(page)
+            self._describe()
+        elif self.update_row(row):  # an array by now
+            self.refetch()
 
     def show_window(self, window: ArrayWindow) -> None:
         """Draw what was fetched."""
@@ -359,42 +432,17 @@ class ValuePane(Vertical):
         elif self.shown and self.row is not None:
             self.post_message(ValueCommand(event.what))
 
+    def on_entries_view_moved(self, event: EntriesView.Moved) -> None:
+        """Which entry it is stands above them."""
+        event.stop()
+        self._describe()
+
     # ------------------------------------------------------------------ words
 
     def _describe(self) -> None:
         if not self.query("#value-foot"):
             return  # not composed yet
-        row = self.row
-        head, axes = self.query_one("#value-head", Line), self.query_one("#value-axes", Line)
-        self._describe_numbers(row)
-        if row is None:
-            words = self.note or value_words.EMPTY
-            head.show(Content.styled(f" {safe(words)}", MUTED))
-            axes.show(Content(""))
-            self.post_message(TitleChanged("value", "Value"))
-            return
-        head.show(value_words.head(row))
-        axes.show(Content.styled(f" {self._axes_words(row)}", MUTED))
-        self.post_message(TitleChanged("value", f"Value: {value_words.title(row)}"))
-
-    def _axes_words(self, row: NameRow) -> str:
-        if self.note:
-            return safe(self.note)
-        if not row.held:
-            return value_words.no_value(row)
-        drawn = self.picture.picture if self.as_picture else None
-        width = (self.query_one("#value-axes", Line).size.width or 80) - 1
-        at = "" if drawn is None else value_words.pixel(drawn, self.picture.at, self.picture.value)
-        return value_words.where(row, self.target, drawn, width, at)
-
-    def _describe_numbers(self, row: NameRow | None) -> None:
-        held = row is not None and row.held
-        stats = (self.stats or row.stats) if row is not None and held else None
-        glyphs: Glyphs = getattr(self.app, "glyphs", UNICODE)
-        tall = self.size.height >= MIN_HISTOGRAM_ROWS and stats is not None and bool(stats.bins)
-        bars = self.query_one("#value-histogram", Line)
-        bars.display = tall
-        bars.show(value_words.histogram_line(stats, glyphs, self.size.width))
-        note = row.note if row is not None and held and row.shape else ""
-        foot = value_words.statistics(stats, glyphs, not tall, note)
-        self.query_one("#value-foot", Line).show(foot)
+        self.query_one(CurveView).follow(self.grid, self.row)
+        labels.write(self)
+        title = f"Value: {value_words.title(self.row)}" if self.row is not None else "Value"
+        self.post_message(TitleChanged("value", title))

@@ -5,12 +5,16 @@ from __future__ import annotations
 from textual.content import Content
 
 from kbench.tui.panes.rows import ArrayPicture, NameRow, Statistics, number_text, shape_text
+from kbench.tui.panes.value.entries import EntriesPage
 from kbench.tui.panes.value.slices import Target, cell_index, text_of
 from kbench.tui.text.glyphs import Glyphs, histogram, human_bytes
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 
 EMPTY = "Press Enter on a variable to see its values."
+PROPERTY = "a property, which is not evaluated by looking: i puts it into the prompt"
+HEAD_CELLS = 28
+"""Cells of the head that shape, dtype and size need."""
 MAX_BAR_CELLS = 3
 """Cells of a bar of the histogram."""
 
@@ -21,11 +25,40 @@ def title(row: NameRow) -> str:
     return safe(row.expression) + label
 
 
-def head(row: NameRow) -> Content:
-    """Name, shape, dtype, size."""
+def head(row: NameRow, way: str = "", when: str = "") -> Content:
+    """Name, or the way to it, shape, dtype, size; of other values the type in their place.
+
+    `when` says after which cell it is what it is.
+    """
     version = f"  v{row.version}" if row.version is not None else ""
-    words = f"{shape_text(row.shape)}  {row.dtype}  {human_bytes(row.nbytes)}{version}"
-    return Content.assemble((f" {title(row)} ", "bold"), words)
+    size = human_bytes(row.nbytes)
+    if row.openable:
+        length = f" of {row.length}" if row.length is not None else ""
+        words = f"{safe(row.type)}{length}" + (f"  {row.about}{size}" if row.nbytes else "")
+    else:
+        words = "  ".join(part for part in (shape_text(row.shape), row.dtype, size) if part)
+    parts: list[str | tuple[str, str]] = [(f" {safe(way) or title(row)} ", "bold")]
+    parts.append(f"{words}{version}")
+    parts += [(f"  {when}", "bold $text-warning")] if when else []
+    return Content.assemble(*parts)
+
+
+def when(cell: int, until: int, last: int) -> str:
+    """After which cells a value is what it is."""
+    return f"after cell {until} of {last}" + (f", since {cell}" if cell < until else "")
+
+
+def entry(page: EntriesPage | None, at: int, is_inside: bool, width: int) -> str:
+    """Which entry or line of how many the cursor is on, and how to go on from there."""
+    if page is None:
+        return "reading"
+    back = [("Backspace back", 1)] * is_inside
+    if not page.total:
+        return _fitting([(safe(page.words), 0), *back], width)
+    place = f"row {at + 1}" if page.texts else f"entry {at}"
+    pieces = [(f"{place} of {page.total}", 0), *back]
+    pieces += [] if page.texts else [("Enter opens", 2)]
+    return _fitting(pieces, width)
 
 
 def no_value(row: NameRow) -> str:

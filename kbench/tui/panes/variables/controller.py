@@ -12,7 +12,7 @@ from kbench.tui.panes.bench import Bench, PaneController
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
-from kbench.tui.text.outline import root_of
+from kbench.workbench.contents.address import root_of
 from kbench.workbench.protocol.names import Parts, RowPage, Summary, VariableRow
 from kbench.workbench.protocol.question import Question
 
@@ -144,7 +144,7 @@ class VariablesController(PaneController):
         """What is below unfolded rows on the screen, and the part in the value pane."""
         asked = table.outline.wanted(set(table.keys_shown()))
         pane = self.bench.view(ValuePane)
-        shown = pane.shown if pane is not None and "/" in pane.shown else ""
+        shown = pane.shown if pane is not None and pane.shown not in table.known else ""
         try:
             if asked:
                 table.take_parts(asked, await self._all_rows(Parts(names=asked)))

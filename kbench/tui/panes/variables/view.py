@@ -252,10 +252,11 @@ class VariablesTable(Table):
             self._was_narrow = self.narrow
             self._show()
 
-    def _fit_range(self, weights: bool) -> None:
-        """Keep room for the last column's words before the others'."""
+    def _fit_range(self, weights: bool, ranges: Iterable[int]) -> None:
+        """Keep room for the last column's words before the others'; `ranges` are their cells."""
         least = WEIGHT_RANGE_CELLS if weights else type(self).columns[-1].least
         least = NARROW_RANGE_CELLS if self.narrow else least
+        least = max(least, min(max(ranges, default=0), WEIGHT_RANGE_CELLS))
         if self.columns[-1].least != least:
             self.columns = (*self.columns[:-1], replace(self.columns[-1], least=least))
 
@@ -265,9 +266,12 @@ class VariablesTable(Table):
         rows.sort(key=self._order)
         self.empty_rows = self._empty()
         lines = self.outline.lines(rows)
-        self._fit_range(weights=any(depth and row.stats is not None for depth, row in lines))
         how = self.narrow, self.glyphs
-        self.fill([(row.name, self._drawn(row, depth, how)) for depth, row in lines])
+        drawn = [(row.name, self._drawn(row, depth, how)) for depth, row in lines]
+        known = [at for at, (_, row) in enumerate(lines) if row.stats is not None]
+        weights = any(lines[at][0] for at in known)
+        self._fit_range(weights, (drawn[at][1][-1].cell_length for at in known))
+        self.fill(drawn)
         count = f"{len(rows)} of {len(self._known)}" if wanted else str(len(self._known))
         extra = f"  /{self._filter}" if wanted else ""
         extra += f"  by {self._sort}" if self._sort != "name" else ""

@@ -30,6 +30,7 @@ class WatchController(PaneController):
         super().__init__(bench)
         self.expressions: list[str] = []
         self._dirty = True
+        self._live = False  # the kernel looks at them while the cell runs
         self._forced: list[str] = []
         self._requests = Latest(bench.run)
         bench.on(WatchTable.Wanted, lambda event: self.act(event.what, event.expression))
@@ -65,17 +66,27 @@ class WatchController(PaneController):
             table.forget()
 
     def state_changed(self) -> None:
-        """Watches wait while a cell runs."""
+        """While a cell runs the cheap ones are looked at, the others wait."""
         self.refresh()
 
     def refresh(self) -> None:
-        """Have watches evaluated, if they are on the screen, old, and no cell runs."""
+        """Have watches evaluated, if they are on the screen and old; or looked at by a cell."""
         table, state = self._table, self.bench.state
         if table is None:
             return
         table.hold(state == "busy")
-        if self._dirty and state == "idle" and self.bench.shows("watch"):
+        self._live = self._live and state == "busy"
+        if not self.bench.shows("watch"):
+            return
+        if self._dirty and state == "idle":
             self._requests.submit(self._ask)
+        elif state == "busy" and self.expressions and not self._live:
+            self._live = True
+            self._requests.submit(self._ask_live)
+
+    async def _ask_live(self) -> None:
+        with contextlib.suppress(AskFailed):  # of another version, which looks at none
+            await self.bench.ask(Watch(expressions=self.expressions, live=True))
 
     async def _ask(self) -> None:
         table = self._table
@@ -152,7 +163,8 @@ class WatchController(PaneController):
                 self.bench.notify(f"watching {expression}", 2)
 
     def _value_command(self, event: ValueCommand) -> None:
-        if event.what == "watch" and (pane := self.bench.view(ValuePane)) is not None:
+        pane = self.bench.view(ValuePane)
+        if event.what == "watch" and pane is not None and not pane.when:
             self._add_cell(pane)
 
     def _add_cell(self, pane: ValuePane) -> None:

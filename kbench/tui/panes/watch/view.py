@@ -1,4 +1,7 @@
-"""Watched expressions with their old and new value; what they are is the main screen's business."""
+"""Watched expressions: value, history and value before; what they are is the controller's business.
+
+The value comes first: where a pane is narrow, what was before is cut, and then the history.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +11,21 @@ from textual.content import Content
 
 from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, PaneMessage, TitleChanged
-from kbench.tui.text.glyphs import human_seconds
+from kbench.tui.text import curve
+from kbench.tui.text.glyphs import UNICODE, Glyphs, human_seconds
 from kbench.tui.text.table import Column, Table
-from kbench.tui.text.text import one_line, safe
+from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.workbench.protocol.findings import WatchRow
 
 BAD = "bold $text-error"
-MAX_OLD_VALUE_CELLS = 24
-"""Cells of the value before, at most, so that the new one is seen beside it."""
+BEFORE = "values from before the running cell"
+MAX_BARS = 24
+"""Of the history: as many values as the kernel keeps."""
 
 
-def value_words(row: WatchRow, stale: bool = False) -> Content:
-    """`0.31 -> 0.29`, or what the kernel says in place of a value; never by colour alone."""
+def value_words(row: WatchRow, stale: bool = False, glyphs: Glyphs = UNICODE) -> Content:
+    """`0.29  ▇▅▁  was 0.31`, or what the kernel says in place of a value; never by colour alone."""
     state, text, note = row.state, safe(row.text), safe(row.note)
     if state == "new":
         return Content.styled(note or "not evaluated yet", MUTED)
@@ -33,9 +38,12 @@ def value_words(row: WatchRow, stale: bool = False) -> Content:
     first = state == "slow"  # the value is an old one, which must be seen however long it is
     if note and first:
         parts.append((f"({note})  ", MUTED))
-    if before:
-        parts.append((f"{one_line(before, MAX_OLD_VALUE_CELLS)} -> ", MUTED))
     parts.append((text, MUTED) if stale else text)
+    bars = curve.spark(row.history or (), glyphs, MAX_BARS)
+    if bars:
+        parts.append((f"  {bars}", MUTED if stale else "$text-accent"))
+    if before:
+        parts.append((f"  was {before}", MUTED))
     if note and not first:
         parts.append((f"  ({note})", MUTED))
     return Content.assemble(*parts)
@@ -98,17 +106,26 @@ class WatchTable(Table):
         """Whether a cell runs, so that values are those of the last idle moment."""
         if stale != self._stale:
             self._stale = stale
+            if not stale:
+                self._known = {key: row.replaced(live=False) for key, row in self._known.items()}
             self._fill()
 
     def _fill(self) -> None:
         rows = []
         for name, row in self._known.items():
-            stale = self._stale or not row.current
-            rows.append((name, [Content(safe(name)), value_words(row, stale)]))
+            stale = (self._stale and not row.live) or not (row.current or row.live)
+            rows.append((name, [Content(safe(name)), value_words(row, stale, self.glyphs)]))
         self.fill(rows)
         count = f" ({len(rows)})" if rows else ""
-        held = ": values from before the running cell" if self._stale and rows else ""
+        held = f": {self._held_words()}" if self._stale and rows else ""
         self.post_message(TitleChanged("watch", f"Watch{count}{held}"))
+
+    def _held_words(self) -> str:
+        """Which values are those of the running cell."""
+        live = sum(row.live for row in self._known.values())
+        if live == len(self._known):
+            return "live"
+        return f"{live} live, others older" if live else BEFORE
 
     # ------------------------------------------------------------------ keys
 

@@ -35,7 +35,7 @@ async def test_a_picture_steps_through_the_batch(
 
 
 async def test_a_picture_follows_the_data_format_and_the_chosen_axes() -> None:
-    async with showing(ramp((4, 3, 8, 9)), (120, 40), ascii=True) as (app, pilot, _):
+    async with showing(ramp((4, 3, 8, 9)), (140, 40), ascii=True) as (app, pilot, _):
         screen = await press(pilot, "i")
         assert "at (0, 0, 0, 0) 0  channels_last channel 0 of 9" in screen
         config.set_image_data_format("channels_first")

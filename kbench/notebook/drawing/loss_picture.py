@@ -1,0 +1,98 @@
+"""The course of a loss or of a watched number, small enough for a line of a widget.
+
+It is drawn in the colour of the text around it, so that it follows the theme of the page.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from kbench.engine.inspect import describe
+from kbench.notebook.html.markup import Html, element, escape, join
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
+    from kbench.workbench.progress.loss_curves import Curve, LossCurve
+
+WIDTH, HEIGHT = 260, 44
+"""Pixels of the curve of a loss."""
+SMALL_WIDTH, SMALL_HEIGHT = 96, 16
+"""Pixels of the curve of a watch, which stands in a table."""
+STEP = 2
+"""Pixels between two points: a curve is a few hundred bytes."""
+_EDGE = 2.0
+"""Pixels that stay free around a curve, half of its pen and a little more."""
+
+
+def curve(values: Curve, label: str, width: int = WIDTH, height: int = HEIGHT) -> Html:
+    """One curve as SVG from the lowest to the highest of its values; nothing below two of them.
+
+    What is not finite is a gap.
+    """
+    points = _thinned(values.points(), width // STEP)
+    finite = [value for _, value in points if math.isfinite(value)]
+    if len(finite) < 2:
+        return Html("")
+    low, high = min(finite), max(finite)
+    last = points[-1][0]
+    across = (width - 2 * _EDGE) / max(last - points[0][0], 1.0)
+    up = (height - 2 * _EDGE) / (high - low) if high > low else 0.0
+    pieces, pen = [], "M"
+    for at, value in points:
+        if not math.isfinite(value):
+            pen = "M"
+            continue
+        x = _EDGE + (at - points[0][0]) * across
+        y = height - _EDGE - (value - low) * up if up else height / 2
+        pieces.append(f"{pen}{x:.0f} {y:.1f}")
+        pen = "L"
+    ink = {"fill": "none", "stroke": "currentColor", "stroke_width": "1.5"}
+    path = element("path", d=Html("".join(pieces)), stroke_linejoin="round", **ink)
+    size = {"width": str(width), "height": str(height), "viewBox": f"0 0 {width} {height}"}
+    middle = {"style": "vertical-align:middle"}
+    return element("svg", path, role="img", aria_label=label, **size, **middle)
+
+
+def _thinned(points: list[tuple[float, float]], most: int) -> list[tuple[float, float]]:
+    """At most so many and one more of the points, each the mean of its neighbours, the last as it
+    is."""
+    count = -(-len(points) // most)
+    if count <= 1:
+        return points
+    groups = [points[at : at + count] for at in range(0, len(points), count)]
+    means = [tuple(sum(column) / len(group) for column in zip(*group)) for group in groups]  # noqa: B905
+    return [*((mean[0], mean[1]) for mean in means), points[-1]]
+
+
+def words(found: LossCurve, name: str) -> str:
+    """`loss 2.31 -> 0.0213, 1,200 calls of train`."""
+    values = found.curve
+    calls = f"{values.count:,} call{'' if values.count == 1 else 's'}"
+    first, last = describe.number(values.first), describe.number(values.last)
+    change = f"{first} -> {last}" if values.count > 1 else last
+    return f"{name} {change}, {calls} of {describe.printable(found.function)}"
+
+
+def losses(curves: Sequence[LossCurve], called: Callable[[Tensor], str | None]) -> Html:
+    """Curves of losses below each other, each with its numbers; `called` is what a name is for."""
+    parts = []
+    for found in curves:
+        text = words(found, name_of(found, called))
+        said = element("span", text)
+        picture = curve(found.curve, text)
+        parts.append(element("p", join([picture, escape(" "), said]) if picture else said))
+    return join(parts)
+
+
+def lines(curves: Sequence[LossCurve], called: Callable[[Tensor], str | None]) -> list[str]:
+    """The same in words."""
+    return [words(found, name_of(found, called)) for found in curves]
+
+
+def name_of(found: LossCurve, called: Callable[[Tensor], str | None]) -> str:
+    """What the user calls a loss, if anything."""
+    tensor = found.tensor()
+    own = None if tensor is None else called(tensor)
+    return describe.printable(own or "loss")

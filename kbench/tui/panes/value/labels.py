@@ -1,0 +1,59 @@
+"""The lines around the value on show: head, place, histogram, statistics."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from textual.content import Content
+
+from kbench.tui.panes.rows import NameRow
+from kbench.tui.panes.value import words
+from kbench.tui.session.bars import Line
+from kbench.tui.text.glyphs import UNICODE, Glyphs
+from kbench.tui.text.text import safe
+from kbench.tui.themes import MUTED
+
+if TYPE_CHECKING:
+    from kbench.tui.panes.value.view import ValuePane
+
+MIN_HISTOGRAM_ROWS = 14
+"""Rows of the pane from which on the histogram has a line of its own."""
+
+
+def write(pane: ValuePane) -> None:
+    """Say what the pane shows, and where its cursor stands."""
+    row = pane.row
+    head, axes = pane.query_one("#value-head", Line), pane.query_one("#value-axes", Line)
+    _write_numbers(pane, row)
+    if row is None:
+        head.show(Content.styled(f" {safe(pane.note or words.EMPTY)}", MUTED))
+        axes.show(Content(""))
+        return
+    way = pane.trail.words(pane.shown, max(pane.size.width - words.HEAD_CELLS, 8))
+    head.show(words.head(row, way, pane.when))
+    axes.show(Content.styled(f" {_place(pane, row, (axes.size.width or 80) - 1)}", MUTED))
+
+
+def _place(pane: ValuePane, row: NameRow, width: int) -> str:
+    if pane.note:
+        return safe(pane.note)
+    if row.openable:
+        return words.entry(pane.entries.page, pane.entries.at, bool(pane.trail), width)
+    if not row.held:
+        return words.no_value(row)
+    drawn = pane.picture.picture if pane.as_picture else None
+    at = "" if drawn is None else words.pixel(drawn, pane.picture.at, pane.picture.value)
+    return words.where(row, pane.target, drawn, width, at)
+
+
+def _write_numbers(pane: ValuePane, row: NameRow | None) -> None:
+    held = row is not None and row.held
+    stats = (pane.stats or row.stats) if row is not None and held else None
+    glyphs: Glyphs = getattr(pane.app, "glyphs", UNICODE)
+    tall = pane.size.height >= MIN_HISTOGRAM_ROWS and stats is not None and bool(stats.bins)
+    bars = pane.query_one("#value-histogram", Line)
+    bars.display = tall
+    bars.show(words.histogram_line(stats, glyphs, pane.size.width))
+    note = row.note if row is not None and held and row.shape else ""
+    foot = words.statistics(stats, glyphs, not tall, note)
+    pane.query_one("#value-foot", Line).show(foot)
