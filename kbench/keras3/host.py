@@ -140,7 +140,8 @@ def host(
                 if moves:
                     return _moved(function, given[0], rest, options)
                 return _traced(called, function, given, rest, options, rule, dtype)
-            given = tuple(_as_arrays(x) for x in given)
+            known = any(hasattr(leaf, "shape") for leaf in tree.flatten(given))
+            given = tuple(_as_arrays(x, known) for x in given)
             dtypes = _told(dtype, given) or _result_dtypes(called, given, rest, options)
             return computed(function, given, rest, options, dtypes)
 
@@ -154,11 +155,12 @@ def _is_list(x: Any) -> bool:
     return isinstance(x, (list, tuple)) and any(hasattr(one, "shape") for one in x)
 
 
-def _as_arrays(x: Any) -> Any:
+def _as_arrays(x: Any, known: bool) -> Any:
+    """The operand; numbers of Python stay what they are beside an array, which they adapt to."""
     from kbench.keras3.core import convert_to_tensor
 
     if isinstance(x, (bool, int, float)):
-        return x
+        return x if known else convert_to_tensor(x)
     return convert_to_tensor(x) if isinstance(x, (np.generic, complex)) else x
 
 

@@ -173,6 +173,7 @@ def test_eager_functions_promote_as_keras_does():
     assert found.dtype == "float32"
     np.testing.assert_array_equal(found, [2, 2, 2])
     assert ops.divide(np.ones(3, "int64"), 2).dtype == "float32"
+    assert float(ops.reciprocal(4.0)) == 0.25
 
 
 def test_a_shape_that_depends_on_values_is_refused_in_a_trace():
