@@ -7,6 +7,7 @@ import pytest
 from keras import ops
 
 from kbench import backend as K
+from kbench.backend import ArgumentError
 from kbench.keras3.core import traced
 from kbench.keras3.gradients import gradients
 from kbench.keras3.tensor import Traced, is_traced
@@ -208,3 +209,8 @@ def test_a_gradient_of_ones_own():
 def test_gradients_of_what_is_no_function_is_refused():
     with pytest.raises(TypeError, match="loss is ndarray"):
         gradients(np.ones(()), [])
+
+
+def test_a_blank_among_labels_is_refused():
+    with pytest.raises(ArgumentError):
+        ops.ctc_loss(np.array([[0, 1]]), np.ones((1, 5, 3), "float32"), [2], [5])

@@ -137,7 +137,8 @@ def ctc_loss(
     blank = mask_index % count
     labels = elementwise.cast(target, "int32")
     behind = elementwise.cast(elementwise.greater(labels, blank), "int32")
-    labels = elementwise.subtract(labels, behind)
+    blanks = elementwise.equal(labels, blank)  # refused by the engine where they count
+    labels = elementwise.where(blanks, count - 1, elementwise.subtract(labels, behind))
     dtype = elementwise.float_type(output)
     wide = "float32" if dtype in ("float16", "bfloat16") else dtype
     logits = elementwise.cast(_blank_last(output, mask_index), wide)
