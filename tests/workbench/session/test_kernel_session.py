@@ -293,7 +293,7 @@ def test_input_is_asked_for_and_answered(kernel: Watched) -> None:
 LEAVING = [
     ("input('who? ')", None, "interrupted", "KeyboardInterrupt"),
     ("x = 41\nbreakpoint()\nx + 1", ["p x", "c"], "ok", "42"),
-    ("x = 41\nbreakpoint()\nx + 1", ["q"], "ok", ""),
+    ("x = 41\nbreakpoint()\nx + 1", ["q"], "error", ""),
     ("x = 41\nbreakpoint()\nx + 1", None, "", ""),
     ("import getpass\ngetpass.getpass('key? ')", None, "interrupted", "KeyboardInterrupt"),
 ]
