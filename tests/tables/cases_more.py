@@ -10,6 +10,8 @@ import numpy as np
 from case import ANY, BINARY, FLOATS, UNARY, Case, Shape, each, product
 
 from kbench import backend as K
+from kbench.engine.core.spec import Spec
+from kbench.engine.ops.control.numpy_call import numpy_call, numpy_calls
 
 EPSILON = 1e-7
 MATRIX = [((2, 3),)]
@@ -370,6 +372,26 @@ LOSS = [
 
 # ------------------------------------------------------------------ gradients that stop, phases
 
+
+def _sinh(x: Any) -> Any:
+    """A function of arrays as an operation, with the gradient that its caller gives."""
+    return numpy_call(
+        np.sinh,
+        [x],
+        Spec(x.spec.shape, x.spec.dtype),
+        lambda g, y, x: (g * (K.exp(x) + K.exp(-x)) / 2,),
+    )
+
+
+def _sin_and_cos(x: Any) -> list[Any]:
+    def rule(g: Any, y: Any, x: Any) -> list[Any]:
+        slopes = {0: K.cos(x), 1: -K.sin(x)}
+        return [sum(g[i] * slopes[i] for i in g)]
+
+    part = Spec(x.spec.shape, x.spec.dtype)
+    return numpy_calls(lambda x: (np.sin(x), np.cos(x)), [x], [part, part], rule)
+
+
 CONTROL = [
     Case("stop_gradient", UNARY, lambda x: x, dtypes=ANY, gradient=False),
     Case(
@@ -386,6 +408,8 @@ CONTROL = [
         options=product(training=[0, 1]),
         gradient=True,
     ),
+    Case("numpy_call", UNARY, np.sinh, call=_sinh, smooth=True),
+    Case("numpy_calls", UNARY, lambda x: [np.sin(x), np.cos(x)], call=_sin_and_cos),
 ]
 
 ARRAY_CASES = [*LAYOUT, *INDEXING, *CREATION, *LINEAR, *NORM, *LOSS, *CONTROL]

@@ -132,6 +132,13 @@ def load_file(path: Path | None = None) -> dict[str, Any]:
     return fields
 
 
+def chosen_backend(path: Path | None = None) -> str | None:
+    """The backend that keras.json names; None where it names none, or is not to be believed."""
+    fields, _text, _problem = _read(path or paths.keras_home() / "keras.json")
+    name = fields.get("backend")
+    return name if isinstance(name, str) else None
+
+
 def _apply(name: str, value: object) -> None:
     if name == "epsilon" and isinstance(value, str):
         raise ArgumentError(f"epsilon must be a number, got the string {shown(value)}")

@@ -268,6 +268,14 @@ def log_predictions(y_pred: Operand) -> Tensor:
     return log(tensor + epsilon())
 
 
+def ctc_cost(logits: Tensor, y_true: Tensor, input_length: Tensor, label_length: Tensor) -> Tensor:
+    """`ctc_batch_cost` of logits, of which the softmax is taken, in their dtype.
+
+    Gradient: to `logits`, twice differentiable.
+    """
+    return apply(COST, logits, y_true, input_length, label_length)
+
+
 def ctc_batch_cost(
     y_true: Operand, y_pred: Operand, input_length: Operand, label_length: Operand
 ) -> Tensor:

@@ -1,0 +1,38 @@
+"""What the engine offers to clients that bring an API of their own, beside the names of `backend`.
+
+`kbench/keras3` imports the engine through this module and `kbench.backend` alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from kbench.engine.core.errors import GradientError, KbenchError
+from kbench.engine.core.spec import DTYPES, Spec, is_float
+from kbench.engine.graph.apply import results
+from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.variables import Variable
+from kbench.engine.ops.control.numpy_call import numpy_call, numpy_calls
+from kbench.engine.ops.ctc.cost import ctc_cost
+from kbench.engine.ops.elementwise.arithmetic import where
+from kbench.engine.ops.elementwise.compare import logical_and, logical_or, logical_xor
+from kbench.engine.runtime import config
+from kbench.engine.runtime.environment import env
+from kbench.engine.runtime.keras_json import chosen_backend as keras_file_backend
+
+__all__ = [
+    "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ctc_cost", "env",
+    "is_float", "kernels_allowed", "keras_file_backend", "logical_and", "logical_or",
+    "logical_xor", "numpy_call", "numpy_calls", "results", "where",
+]  # fmt: skip
+
+
+@contextlib.contextmanager
+def kernels_allowed(wanted: bool) -> Iterator[None]:
+    """Whether functions that are bound within the block may run compiled code."""
+    before = config.allow_kernels(wanted)
+    try:
+        yield
+    finally:
+        config.allow_kernels(before)

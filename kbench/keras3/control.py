@@ -1,0 +1,209 @@
+"""Branches and loops: by Python where values are known, else as a graph of every step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from keras.src import tree
+
+from kbench import backend as K
+from kbench.api.operations import Spec, numpy_call
+from kbench.keras3.numpy import elementwise, layout
+from kbench.keras3.tensor import Traced, in_dtype, is_traced, plain, tracing
+
+
+def _is_known(x: Any) -> bool:
+    return not is_traced(x) or tracing.known
+
+
+def cond(pred: Any, true_fn: Any, false_fn: Any) -> Any:
+    """What one of two functions gives; in a trace both are part of the graph."""
+    pred = plain(pred)
+    if _is_known(pred):
+        return true_fn() if pred else false_fn()
+    return _chosen(pred, true_fn(), false_fn())
+
+
+def _chosen(pred: Any, first: Any, second: Any) -> Any:
+    def choose(x: Any, y: Any) -> Any:
+        if x is None and y is None:
+            return None
+        x, y = layout.known(plain(x)), layout.known(plain(y))
+        dtype = str(x.dtype)
+        sides = in_dtype(x, dtype), in_dtype(y, dtype)
+        node = K.reshape(in_dtype(pred, "bool"), ())
+        return Traced(K.switch(node, *sides), dtype)
+
+    return tree.map_structure(choose, first, second)
+
+
+def switch(index: Any, branches: Any, *operands: Any) -> Any:
+    """What the function of that number gives; numbers beyond the ends count as these."""
+    index, last = plain(index), len(branches) - 1
+    if _is_known(index):
+        return branches[int(np.clip(int(index), 0, last))](*operands)
+    found = branches[last](*operands)
+    for place in reversed(range(last)):
+        found = _chosen(elementwise.less_equal(index, place), branches[place](*operands), found)
+    return found
+
+
+def while_loop(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None) -> Any:
+    """A body called again and again while a condition of its values holds."""
+    several = isinstance(loop_vars, (tuple, list))
+    values: Any = tuple(loop_vars) if several else (loop_vars,)
+    values = tree.map_structure(plain, values)
+    count = 0
+    while maximum_iterations is None or count < maximum_iterations:
+        going = plain(cond(*values))
+        if not _is_known(going):
+            if maximum_iterations is None:
+                raise NotImplementedError(
+                    "while_loop: maximum_iterations is needed in a traced step on kbench, where "
+                    "the number of rounds depends on values"
+                )
+            after = body(*values)
+            after = tuple(after) if isinstance(after, (tuple, list)) else (after,)
+            values = _chosen(going, after, values)
+        elif going:
+            after = body(*values)
+            values = tuple(after) if isinstance(after, (tuple, list)) else (after,)
+        else:
+            break
+        count += 1
+    found = tree.map_structure(_converted, values)
+    return found if several else found[0]
+
+
+def _converted(x: Any) -> Any:
+    return x if x is None else layout.known(plain(x))
+
+
+def _stacked(*parts: Any) -> Any:
+    return None if parts[0] is None else layout.stack(parts, 0)
+
+
+def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
+    """A body called for every integer from `lower` up to `upper`."""
+    value = init_val
+    for i in range(int(plain(lower)), int(plain(upper))):
+        value = body_fun(np.asarray(i, "int32"), value)
+    return value
+
+
+def map(f: Any, xs: Any) -> Any:
+    """What a function gives for every entry of the first axis, stacked."""
+    given = tree.map_structure(lambda x: layout.known(plain(x)), xs)
+    count = tree.flatten(given)[0].shape[0]
+    results = [f(tree.map_structure(lambda x, n=i: x[n], given)) for i in range(count)]
+    return tree.map_structure(lambda *parts: layout.stack(parts, 0), *results)
+
+
+def vectorized_map(function: Any, elements: Any) -> Any:
+    """What a function gives for every entry of the first axis of all elements, stacked."""
+    if isinstance(elements, (tuple, list)):
+        return map(lambda parts: function(parts), elements)
+    return map(function, elements)
+
+
+def scan(
+    f: Any,
+    init: Any,
+    xs: Any = None,
+    length: Any = None,
+    reverse: bool = False,
+    unroll: Any = 1,
+) -> Any:
+    """A function that carries a value from entry to entry, and what it gives for each."""
+    if not callable(f):
+        raise TypeError(f"`f` should be a callable. Received: f={f}")
+    if not isinstance(unroll, bool) and not (isinstance(unroll, int) and unroll >= 1):
+        raise ValueError(
+            f"`unroll` must be an positive integer or boolean. Received: unroll={unroll}"
+        )
+    if xs is None and length is None:
+        raise ValueError("Got no `xs` to scan over and `length` not provided.")
+    given = tree.map_structure(_converted, xs)
+    count = int(length) if xs is None else tree.flatten(given)[0].shape[0]
+    carry: Any = tree.map_structure(_converted, init)
+    found: list[Any] = []
+    order = range(count)[::-1] if reverse else range(count)
+    for i in order:
+        entry = None if xs is None else tree.map_structure(lambda x, n=i: x[n], given)
+        carry, result = f(carry, entry)
+        found.append(result)
+    if reverse:
+        found.reverse()
+    if not found or all(one is None for one in found):
+        return carry, None
+    return carry, tree.map_structure(_stacked, *found)
+
+
+def associative_scan(f: Any, elems: Any, reverse: bool = False, axis: int = 0) -> Any:
+    """The results of an associative function over all entries so far, in logarithmic depth."""
+    if not callable(f):
+        raise TypeError(f"`f` should be a callable. Received: f={f}")
+    flat = [layout.known(plain(x)) for x in tree.flatten(elems)]
+    flat = [layout.flip(x, axis) for x in flat] if reverse else flat
+    axis = axis % len(flat[0].shape)
+    count = flat[0].shape[axis]
+    if any(x.shape[axis] != count for x in flat):
+        raise ValueError(
+            "Array inputs to associative_scan must have the same first dimension. (saw: "
+            f"{[x.shape for x in flat]})"
+        )
+
+    def combined(first: list[Any], second: list[Any]) -> list[Any]:
+        packed = [tree.pack_sequence_as(elems, one) for one in (first, second)]
+        return [plain(one) for one in tree.flatten(f(*packed))]
+
+    def part(x: Any, start: int, stop: int) -> Any:
+        return x[(*(slice(None),) * axis, slice(start, stop))]
+
+    step = 1
+    while step < count:
+        before = [part(x, 0, count - step) for x in flat]
+        later = [part(x, step, count) for x in flat]
+        joined = combined(before, later)
+        flat = [
+            layout.concatenate([part(x, 0, step), y], axis)
+            for x, y in zip(flat, joined, strict=True)
+        ]
+        step *= 2
+    flat = [layout.flip(x, axis) for x in flat] if reverse else flat
+    return tree.pack_sequence_as(elems, flat)
+
+
+def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that also gives its own gradient: `f(*args)` returns the value and a function."""
+
+    def call(*arguments: Any) -> Any:
+        value, slopes = f(*arguments)
+        value = plain(value)
+        given = [plain(one) for one in arguments]
+        if not is_traced(value):
+            return value
+        places = [i for i, one in enumerate(given) if is_traced(one)]
+
+        def rule(g: Any, y: Any, *_inputs: Any) -> Any:
+            found = slopes(Traced(g))
+            found = found if isinstance(found, (tuple, list)) else (found,)
+            entries = [None if found[i] is None else plain(found[i]).node for i in places]
+            return [None, *entries]
+
+        def same(array: np.ndarray, *_inputs: np.ndarray) -> np.ndarray:
+            return np.array(array)
+
+        node = value.node
+        inputs = [node, *[given[i].node for i in places]]
+        spec = Spec(node.spec.shape, node.spec.dtype)
+        return Traced(numpy_call(same, inputs, spec, rule), value.dtype)
+
+    return call
+
+
+def remat(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function itself: what is computed again to save memory, the engine decides."""
+    return f

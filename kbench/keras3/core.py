@@ -1,0 +1,238 @@
+"""Variables, conversion, shapes by tracing."""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from keras.src import tree
+from keras.src.backend.common import KerasVariable, standardize_dtype
+from keras.src.backend.common.dtypes import result_type
+from keras.src.backend.common.keras_tensor import KerasTensor
+from keras.src.backend.common.stateless_scope import StatelessScope
+from keras.src.backend.common.symbolic_scope import SymbolicScope
+
+from kbench import backend as K
+from kbench.api.operations import DTYPES as ENGINE_DTYPES
+from kbench.keras3.control import (
+    associative_scan,
+    cond,
+    custom_gradient,
+    fori_loop,
+    map,
+    remat,
+    scan,
+    switch,
+    vectorized_map,
+    while_loop,
+)
+from kbench.keras3.numpy import elementwise
+from kbench.keras3.scatter import scatter, scatter_update, slice, slice_update, unstack
+from kbench.keras3.tensor import WIDE, Traced, from_wide, node_of, plain, to_wide, tracing
+
+__all__ = [
+    "IS_THREAD_SAFE", "SUPPORTS_COMPLEX_DTYPES", "SUPPORTS_RAGGED_TENSORS",
+    "SUPPORTS_SPARSE_TENSORS", "Variable", "associative_scan", "cast", "compute_output_spec",
+    "cond", "convert_to_numpy", "convert_to_tensor", "custom_gradient", "device_scope",
+    "fori_loop", "is_tensor", "map", "random_seed_dtype", "remat", "scan", "scatter",
+    "scatter_update", "shape", "slice", "slice_update", "stop_gradient", "switch", "traced",
+    "unstack", "vectorized_map", "while_loop",
+]  # fmt: skip
+
+SUPPORTS_SPARSE_TENSORS = False
+SUPPORTS_RAGGED_TENSORS = False
+SUPPORTS_COMPLEX_DTYPES = False
+IS_THREAD_SAFE = True
+SIZES_FOR_NONE = (83, 89)
+"""Two sizes for each unknown axis: where results differ, the axis is unknown there, too."""
+
+
+class Held:
+    """The value of a variable whose dtype the engine does not have: complex numbers, texts."""
+
+    def __init__(self, value: np.ndarray) -> None:
+        self.value = value
+
+    def get_value(self) -> np.ndarray:
+        return np.array(self.value)
+
+    def set_value(self, value: np.ndarray) -> None:
+        self.value = np.array(value)
+
+
+_owners: weakref.WeakValueDictionary[int, Variable] = weakref.WeakValueDictionary()
+
+
+class Variable(KerasVariable):  # type: ignore[misc]
+    """A variable of Keras, whose value a variable of kbench holds."""
+
+    _node: Any = None
+
+    @property
+    def _value(self) -> Any:
+        if self._node is None:
+            return None
+        if tracing.active and not isinstance(self._node, Held):
+            return Traced(self._node, self._dtype)
+        return from_wide(self._node.get_value(), self._dtype)
+
+    @_value.setter
+    def _value(self, value: Any) -> None:
+        self._node = None if value is None else self._made(value)
+
+    def _made(self, value: Any) -> Any:
+        dtype = standardize_dtype(self._dtype)
+        array = np.array(plain(value)).astype(dtype)
+        _owners[id(self)] = self
+        if WIDE.get(dtype, dtype) not in ENGINE_DTYPES:
+            return Held(array)
+        return K.variable(to_wide(array), dtype=WIDE.get(dtype, dtype), name=self.name)
+
+    def _initialize(self, value: Any) -> None:
+        self._value = value
+
+    def _initialize_with_initializer(self, initializer: Any) -> None:
+        self._initialize(initializer(self._shape, dtype=self._dtype))
+
+    def _direct_assign(self, value: Any) -> None:
+        if self._node is None:
+            self._value = value
+        else:
+            self._node.set_value(to_wide(np.asarray(value).astype(self._dtype)))
+
+    def _convert_to_tensor(self, value: Any, dtype: Any = None) -> Any:
+        return convert_to_tensor(value, dtype=dtype)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(self.value, dtype=dtype)
+
+
+def owner_of(key: int) -> Variable:
+    """The variable to which a step stores; scopes know it by its id."""
+    return _owners[key]
+
+
+def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any = None) -> Any:
+    """An array, or a symbol of the trace, in a dtype; ValueError for sparse and ragged ones."""
+    if sparse:
+        raise ValueError("`sparse=True` is not supported with the kbench backend")
+    if ragged:
+        raise ValueError("`ragged=True` is not supported with the kbench backend")
+    wanted = None if dtype is None else standardize_dtype(dtype)
+    if isinstance(x, KerasTensor):
+        return x
+    x = plain(x)
+    if isinstance(x, Traced):
+        return x if wanted in (None, x.dtype) else elementwise.cast(x, str(wanted))
+    if isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__array__"):
+        return _as_array(np.asarray(x), wanted)
+    leaves = [plain(leaf) for leaf in tree.flatten(x)]
+    if any(isinstance(leaf, Traced) for leaf in leaves):
+        found = _stacked(x)
+        return found if wanted in (None, found.dtype) else elementwise.cast(found, str(wanted))
+    if wanted is None and not any(isinstance(leaf, str) for leaf in leaves):
+        wanted = result_type(*[getattr(leaf, "dtype", type(leaf)) for leaf in leaves])
+    return _as_array(np.asarray(tree.map_structure(plain, x)), wanted)
+
+
+def _as_array(array: np.ndarray, dtype: str | None) -> np.ndarray:
+    if dtype in (None, array.dtype.name, "string"):
+        return array
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)
+
+
+def _stacked(parts: Any) -> Any:
+    """Nested lists that have symbols among them, as one symbol."""
+    from kbench.keras3.numpy.layout import stack
+
+    if isinstance(parts, (list, tuple)):
+        return stack([_stacked(part) for part in parts], 0)
+    part = plain(parts)
+    return part if isinstance(part, Traced) else convert_to_tensor(part)
+
+
+def convert_to_numpy(x: Any) -> np.ndarray:
+    """An array of its own with the value of a tensor."""
+    return np.array(plain(x))
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether it is an array, or a symbol of the trace."""
+    return isinstance(x, (np.ndarray, np.generic, Traced))
+
+
+def shape(x: Any) -> Any:
+    """The sizes, all of which are known."""
+    return tuple(x.shape)
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """The elements in another dtype."""
+    return convert_to_tensor(x, dtype=dtype)
+
+
+def random_seed_dtype() -> str:
+    """The dtype of the two numbers that a seed has."""
+    return "uint32"
+
+
+@contextlib.contextmanager
+def device_scope(device_name: str) -> Iterator[None]:
+    """There is one device, the processor."""
+    yield
+
+
+@contextlib.contextmanager
+def traced(known: bool = False) -> Iterator[None]:
+    """Variables are symbols inside the block, whose values Python may look at where `known`."""
+    before = tracing.active, tracing.known
+    tracing.active, tracing.known = True, known
+    try:
+        yield
+    finally:
+        tracing.active, tracing.known = before
+
+
+def compute_output_spec(fn: Any, *args: Any, **kwargs: Any) -> Any:
+    """Shapes and dtypes of what a function of symbols gives."""
+    given = tree.flatten((args, kwargs))
+    unknown = any(isinstance(x, KerasTensor) and None in x.shape for x in given)
+    with StatelessScope(), SymbolicScope(), traced(tracing.builds_on_values):
+        runs = []
+        for size in SIZES_FOR_NONE if unknown else SIZES_FOR_NONE[:1]:
+            called = tree.map_structure(lambda x, n=size: _symbol(x, n), (args, kwargs))
+            runs.append(fn(*called[0], **called[1]))
+    return tree.map_structure(_spec, runs[0], runs[-1])
+
+
+def _symbol(x: Any, size: int) -> Any:
+    if not isinstance(x, KerasTensor):
+        return x
+    sizes = tuple(size if n is None else n for n in x.shape)
+    dtype = standardize_dtype(x.dtype)
+    if dtype == "string" or "complex" in dtype:
+        raise ValueError(f"{x} is {dtype}, which the kbench backend does not trace")
+    wide = WIDE.get(dtype, dtype)
+    if tracing.builds_on_values:
+        return Traced(K.constant(np.ones(sizes, wide), dtype=wide), dtype)
+    return Traced(K.placeholder(sizes, dtype=wide), dtype)
+
+
+def _spec(x: Any, y: Any) -> Any:
+    x, y = plain(x), plain(y)
+    if not is_tensor(x):
+        return x
+    sizes = tuple(a if a == b else None for a, b in zip(x.shape, y.shape, strict=True))
+    return KerasTensor(sizes, standardize_dtype(x.dtype))
+
+
+def stop_gradient(variable: Any) -> Any:
+    """The same value, through which no gradient passes."""
+    value = plain(variable)
+    if not isinstance(value, Traced):
+        return value
+    return Traced(K.stop_gradient(node_of(value)), value.dtype)

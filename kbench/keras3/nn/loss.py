@@ -1,0 +1,232 @@
+"""Labels as rows of zeros and ones, and losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from keras.src.backend import config
+from keras.src.backend.common import standardize_dtype
+
+from kbench import backend as K
+from kbench.api.operations import ctc_cost
+from kbench.keras3.host import common_dtype
+from kbench.keras3.nn.activation import log_softmax, softmax
+from kbench.keras3.numpy import elementwise, index, layout, reduce
+from kbench.keras3.tensor import Traced, in_dtype, is_traced, node_of, operation
+
+
+def one_hot(
+    x: Any, num_classes: Any, axis: int = -1, dtype: Any = None, sparse: bool = False
+) -> Any:
+    """A row for each label, with 1 at its place; of a label outside, zeros."""
+    if sparse:
+        raise ValueError("Unsupported value `sparse=True` with the kbench backend")
+    x = layout.known(x)
+    wanted = standardize_dtype(dtype or config.floatx())
+    if num_classes is None:
+        num_classes = int(np.max(x, initial=-1)) + 1
+    places = np.arange(num_classes, dtype="int64")
+    hot = elementwise.equal(layout.expand_dims(elementwise.cast(x, "int64"), -1), places)
+    found = elementwise.cast(hot, wanted)
+    rank = len(x.shape)
+    return found if axis in (-1, rank) else layout.moveaxis(found, -1, axis)
+
+
+def multi_hot(
+    x: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
+) -> Any:
+    """One row for several labels, with 1 at the place of each."""
+    x = layout.known(x)
+    over = 1 if len(x.shape) > 1 else 0
+    return reduce.max(one_hot(elementwise.cast(x, "int32"), num_classes, axis, dtype, sparse), over)
+
+
+def _check_shapes(name: str, target: Any, output: Any) -> None:
+    if len(target.shape) < 1:
+        raise ValueError(
+            f"{name}: arguments `target` and `output` must be at least rank 1. Received: "
+            f"target.shape={tuple(target.shape)}, output.shape={tuple(output.shape)}"
+        )
+    pairs = zip(target.shape, output.shape, strict=False)
+    if len(target.shape) != len(output.shape) or any(None not in p and p[0] != p[1] for p in pairs):
+        raise ValueError(
+            f"{name}: arguments `target` and `output` must have the same shape. Received: "
+            f"target.shape={tuple(target.shape)}, output.shape={tuple(output.shape)}"
+        )
+
+
+def _logs(output: Any, from_logits: bool, axis: int) -> Any:
+    if from_logits:
+        return log_softmax(output, axis)
+    total = elementwise.divide(output, reduce.sum(output, axis, True))
+    return elementwise.log(elementwise.clip(total, config.epsilon(), 1.0 - config.epsilon()))
+
+
+def categorical_crossentropy(
+    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+) -> Any:
+    """Less the logarithm of what is expected of the classes, weighed by the target."""
+    target, output = layout.known(target), layout.known(output)
+    _check_shapes("categorical_crossentropy", target, output)
+    product = elementwise.multiply(target, _logs(output, from_logits, axis))
+    return elementwise.negative(reduce.sum(product, axis))
+
+
+def sparse_categorical_crossentropy(
+    target: Any, output: Any, from_logits: bool = False, axis: int = -1
+) -> Any:
+    """Less the logarithm of what is expected of the class that a label names."""
+    target, output = layout.known(target), layout.known(output)
+    if len(target.shape) == len(output.shape) and target.shape[-1] == 1:
+        target = layout.squeeze(target, -1)
+    if len(output.shape) < 1:
+        raise ValueError(
+            "sparse_categorical_crossentropy: argument `output` must be at least rank 1. "
+            f"Received: output.shape={tuple(output.shape)}"
+        )
+    rest = list(output.shape)
+    rest.pop(axis)
+    if tuple(target.shape) != tuple(rest):
+        raise ValueError(
+            "sparse_categorical_crossentropy: arguments `target` and `output` must have the same "
+            f"shape up until the last dimension: target.shape={tuple(target.shape)}, "
+            f"output.shape={tuple(output.shape)}"
+        )
+    logs = _logs(output, from_logits, axis)
+    labels = one_hot(elementwise.cast(target, "int32"), output.shape[axis], axis, str(logs.dtype))
+    return elementwise.negative(reduce.sum(elementwise.multiply(labels, logs), axis))
+
+
+def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Any:
+    """Less the logarithm of what is expected of the target, which lies between 0 and 1."""
+    target, output = layout.known(target), layout.known(output)
+    if tuple(target.shape) != tuple(output.shape):
+        _check_shapes("binary_crossentropy", layout.known(target), layout.known(output))
+    return _binary_crossentropy(target, output, from_logits)
+
+
+@operation
+def _binary_crossentropy(target: Any, output: Any, from_logits: bool) -> Any:
+    dtype = elementwise.float_type(target, output)
+    goal, found = in_dtype(target, dtype), in_dtype(output, dtype)
+    if from_logits:
+        node = K.softplus(found) - goal * found
+    else:
+        found = K.clip(found, config.epsilon(), 1.0 - config.epsilon())
+        node = -(goal * K.log(found) + (1.0 - goal) * K.log(1.0 - found))
+    return elementwise.cast(Traced(node), dtype)
+
+
+# ------------------------------------------------------------------ sequences of labels
+
+
+def _blank_last(logits: Any, mask_index: int) -> Any:
+    """The classes in such an order that the blank is the last, as the engine has it."""
+    count = logits.shape[-1]
+    order = [i for i in range(count) if i != mask_index % count] + [mask_index % count]
+    return index.take(logits, np.array(order), axis=-1)
+
+
+def ctc_loss(
+    target: Any, output: Any, target_length: Any, output_length: Any, mask_index: int = 0
+) -> Any:
+    """Less the logarithm of the chance that a sequence of logits means the labels."""
+    target, output = layout.known(target), layout.known(output)
+    count = output.shape[-1]
+    blank = mask_index % count
+    labels = elementwise.cast(target, "int32")
+    behind = elementwise.cast(elementwise.greater(labels, blank), "int32")
+    blanks = elementwise.equal(labels, blank)  # refused by the engine where they count
+    labels = elementwise.where(blanks, count - 1, elementwise.subtract(labels, behind))
+    dtype = elementwise.float_type(output)
+    wide = "float32" if dtype in ("float16", "bfloat16") else dtype
+    logits = elementwise.cast(_blank_last(output, mask_index), wide)
+    return _ctc_cost(labels, logits, target_length, output_length)
+
+
+@operation
+def _ctc_cost(labels: Any, logits: Any, target_length: Any, output_length: Any) -> Any:
+    steps, counts = (
+        K.reshape(in_dtype(layout.known(x), "int32"), (-1,)) for x in (output_length, target_length)
+    )
+    found = ctc_cost(node_of(logits), in_dtype(labels, "int32"), steps, counts)
+    return Traced(K.reshape(found, (-1,)))
+
+
+def ctc_decode(
+    inputs: Any,
+    sequence_lengths: Any,
+    strategy: str = "greedy",
+    beam_width: int = 100,
+    top_paths: int = 1,
+    merge_repeated: bool = True,
+    mask_index: int = 0,
+) -> tuple[Any, Any]:
+    """The labels that a sequence of logits means most likely, and the logarithm of the chance."""
+    inputs = layout.known(inputs)
+    inputs = elementwise.cast(inputs, common_dtype(inputs, np.float32(0)))
+    lengths = elementwise.cast(layout.known(sequence_lengths), "int32")
+    if is_traced(inputs) or is_traced(lengths):
+        raise NotImplementedError("ctc_decode is not available in a traced step on kbench")
+    if strategy == "greedy":
+        return _greedy(inputs, lengths, merge_repeated, mask_index)
+    if strategy == "beam_search":
+        return _beam_search(inputs, lengths, beam_width, top_paths, mask_index)
+    raise ValueError(
+        f"Invalid strategy {strategy}. Supported values are 'greedy' and 'beam_search'."
+    )
+
+
+def _greedy(inputs: Any, lengths: Any, merge: bool, mask_index: int) -> tuple[Any, Any]:
+    blank = inputs.shape[-1] - 1 if mask_index is None else mask_index
+    best, steps = inputs.argmax(-1), inputs.shape[1]
+    score = np.zeros((len(inputs), 1), inputs.dtype)
+    rows = np.full(best.shape, -1, "int32")
+    for i, length in enumerate(lengths):
+        path = best[i, :length]
+        score[i] = -inputs[i, :length].max(-1).sum()
+        kept = path != blank
+        if merge and len(path):
+            kept &= np.concatenate([[True], path[1:] != path[:-1]])
+        labels = path[kept]
+        rows[i, : len(labels)] = labels
+    return rows[None, :, :steps], score
+
+
+def _beam_search(
+    inputs: Any, lengths: Any, width: int, paths: int, mask_index: int
+) -> tuple[Any, Any]:
+    """By the engine's search, whose blank is the last class."""
+    blank = (inputs.shape[-1] - 1) if mask_index is None else mask_index % inputs.shape[-1]
+    chances = softmax(_blank_last(inputs, blank), -1)
+    decoded, scores = K.ctc_decode(
+        K.constant(np.asarray(chances)), K.constant(lengths, dtype="int32"),
+        greedy=False, beam_width=width, top_paths=paths,
+    )  # fmt: skip
+    rows = [np.asarray(K.eval(one)) for one in decoded]
+    longest = max(row.shape[1] for row in rows)
+    padded = [
+        np.pad(row, ((0, 0), (0, longest - row.shape[1])), constant_values=-1) for row in rows
+    ]
+    stacked = np.stack(padded).astype("int32")
+    stacked = np.where(stacked >= blank, stacked + 1, stacked)
+    more = inputs.shape[1] - stacked.shape[2]
+    stacked = np.pad(stacked, ((0, 0), (0, 0), (0, max(more, 0))), constant_values=-1)
+    return stacked, np.asarray(K.eval(scores)).astype(inputs.dtype)
+
+
+def psnr(x1: Any, x2: Any, max_val: float) -> Any:
+    """How far a picture is from another, in decibels: more is nearer."""
+    x1, x2 = layout.known(x1), layout.known(x2)
+    if tuple(x1.shape) != tuple(x2.shape):
+        raise ValueError(
+            f"Input shapes {tuple(x1.shape)} and {tuple(x2.shape)} must match for PSNR calculation."
+        )
+    error = reduce.mean(elementwise.square(elementwise.subtract(x1, x2)))
+    from kbench.keras3.numpy.curves import log10
+
+    largest = elementwise.cast(max_val, str(error.dtype))
+    return elementwise.subtract(
+        elementwise.multiply(log10(largest), 20), elementwise.multiply(log10(error), 10)
+    )

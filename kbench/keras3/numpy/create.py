@@ -1,0 +1,218 @@
+"""Arrays out of nothing: constants, ranges, windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from keras.src.backend import config
+from keras.src.backend.common import standardize_dtype
+from keras.src.backend.common.dtypes import result_type
+
+from kbench.keras3.host import host, operand
+from kbench.keras3.numpy import elementwise, layout
+from kbench.keras3.tensor import is_traced, plain
+
+
+def _dtype(dtype: Any) -> str:
+    return str(standardize_dtype(dtype or config.floatx()))
+
+
+def zeros(shape: Any, dtype: Any = None) -> np.ndarray:
+    """Zeros of a shape."""
+    return np.zeros(_shape(shape), _dtype(dtype))
+
+
+def ones(shape: Any, dtype: Any = None) -> np.ndarray:
+    """Ones of a shape."""
+    return np.ones(_shape(shape), _dtype(dtype))
+
+
+def empty(shape: Any, dtype: Any = None) -> np.ndarray:
+    """Zeros of a shape: what is called empty is never what memory held before."""
+    return zeros(shape, dtype)
+
+
+def _shape(shape: Any) -> Any:
+    return int(shape) if np.ndim(shape) == 0 else tuple(int(size) for size in shape)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """One value, repeated to a shape."""
+    value = operand(fill_value)
+    if is_traced(value):
+        return layout.broadcast_to(elementwise.cast(value, _dtype(dtype)), shape)
+    return np.full(_shape(shape), value, _dtype(dtype))
+
+
+def _like(x: Any, dtype: Any) -> tuple[Any, str]:
+    x = layout.known(x)
+    return tuple(x.shape), standardize_dtype(dtype or x.dtype)
+
+
+def zeros_like(x: Any, dtype: Any = None) -> np.ndarray:
+    """Zeros of the shape of `x`, and of its dtype where none is given."""
+    return np.zeros(*_like(x, dtype))
+
+
+def ones_like(x: Any, dtype: Any = None) -> np.ndarray:
+    """Ones of the shape of `x`, and of its dtype where none is given."""
+    return np.ones(*_like(x, dtype))
+
+
+def empty_like(x: Any, dtype: Any = None) -> np.ndarray:
+    """Zeros of the shape of `x`."""
+    return zeros_like(x, dtype)
+
+
+def full_like(x: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """One value in the shape of `x`."""
+    shape, wanted = _like(x, dtype)
+    return full(shape, fill_value, wanted)
+
+
+def array(x: Any, dtype: Any = None) -> Any:
+    """An array of anything that has elements."""
+    from kbench.keras3.core import convert_to_tensor
+
+    return convert_to_tensor(x, dtype=dtype)
+
+
+def view(x: Any, dtype: Any = None) -> Any:
+    """The same bytes read as another dtype."""
+    x = layout.known(x)
+    if is_traced(x):
+        if standardize_dtype(dtype) == x.dtype:
+            return x
+        raise NotImplementedError("view: bytes of traced values are not available on kbench")
+    return x.view(standardize_dtype(dtype))
+
+
+def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> np.ndarray:
+    """Numbers from a start to a stop, which is left out, by a step."""
+    given = [one for one in (start, stop, step) if one is not None]
+    if dtype is None:
+        kinds = [getattr(plain(one), "dtype", type(one)) for one in given]
+        dtype = result_type(*kinds)
+    wanted = standardize_dtype(dtype)
+    ends = (0, start) if stop is None else (start, stop)
+    numbers: Any = [x if isinstance(x, (int, float)) else np.asarray(plain(x)) for x in ends]
+    numbers.append(1 if step is None else plain(step))
+    found = np.arange(*numbers)
+    return np.asarray(found.astype(wanted))
+
+
+def eye(N: int, M: Any = None, k: int = 0, dtype: Any = None) -> np.ndarray:
+    """Ones on a diagonal, zeros elsewhere."""
+    return np.eye(int(N), None if M is None else int(M), int(k)).astype(_dtype(dtype))
+
+
+def identity(n: int, dtype: Any = None) -> np.ndarray:
+    """Ones on the diagonal of a square."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N: int, M: Any = None, k: int = 0, dtype: Any = None) -> np.ndarray:
+    """Ones at and below a diagonal."""
+    return np.tri(int(N), None if M is None else int(M), int(k)).astype(_dtype(dtype))
+
+
+def _ends(start: Any, stop: Any, dtype: Any) -> tuple[Any, Any, str]:
+    start, stop = operand(start), operand(stop)
+    if any(map(is_traced, (start, stop))):
+        raise NotImplementedError("spaces between traced ends are not available on kbench")
+    kinds = [getattr(one, "dtype", type(one)) for one in (start, stop)]
+    wanted = standardize_dtype(dtype) if dtype is not None else result_type(*kinds, float)
+    return _wide(start), _wide(stop), wanted
+
+
+def _wide(x: Any) -> Any:
+    return np.asarray(x).astype(np.float64)
+
+
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Numbers at equal distances; with `retstep` the distance, too."""
+    first, last, wanted = _ends(start, stop, dtype)
+    with np.errstate(all="ignore"):
+        found, step = np.linspace(first, last, num, endpoint, retstep=True, axis=axis)
+        if "int" in wanted:
+            found = np.floor(found)
+        found = found.astype(wanted)
+    return (found, np.asarray(step).astype(wanted)) if retstep else found
+
+
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    base: Any = 10,
+    dtype: Any = None,
+    axis: int = 0,
+) -> Any:
+    """Powers of a base, whose exponents are at equal distances."""
+    first, last, wanted = _ends(start, stop, dtype)
+    return np.logspace(first, last, num, endpoint, base, axis=axis).astype(wanted)
+
+
+def geomspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
+) -> Any:
+    """Numbers of which each is the same multiple of the one before."""
+    first, last, wanted = _ends(start, stop, dtype)
+    return np.geomspace(first, last, num, endpoint, axis=axis).astype(wanted)
+
+
+def _window(name: str, form: Any) -> Any:
+    def call(x: Any) -> np.ndarray:
+        return np.asarray(form(int(plain(x)))).astype(config.floatx())
+
+    call.__name__ = name
+    return call
+
+
+bartlett = _window("bartlett", np.bartlett)
+blackman = _window("blackman", np.blackman)
+hamming = _window("hamming", np.hamming)
+hanning = _window("hanning", np.hanning)
+
+
+def kaiser(x: Any, beta: Any) -> np.ndarray:
+    """Kaiser's window of `x` points."""
+    return np.kaiser(int(plain(x)), float(plain(beta))).astype(config.floatx())
+
+
+def ndim(x: Any) -> int:
+    """The number of axes."""
+    return len(layout.known(x).shape)
+
+
+def size(x: Any) -> int:
+    """The number of elements."""
+    return int(np.prod(layout.known(x).shape, dtype=int))
+
+
+@host(1, lambda g, y, x, N=None, increasing=False: (_vander_back(g, x, N, increasing),))
+def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
+    """The powers of every entry of a vector, a row for each."""
+    return np.vander(x, N, increasing)
+
+
+def _vander_back(g: Any, x: Any, count: Any, increasing: bool) -> Any:
+    from kbench import backend as K
+
+    size = x.spec.shape[0] if count is None else count
+    powers = np.arange(size) if increasing else np.arange(size)[::-1]
+    slopes = [p * K.pow(x, int(p) - 1) * g[:, i] if p else 0 * x for i, p in enumerate(powers)]
+    total = slopes[0]
+    for slope in slopes[1:]:
+        total = total + slope
+    return total

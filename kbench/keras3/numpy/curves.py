@@ -1,0 +1,203 @@
+"""Functions of every element that NumPy or SciPy computes; each with its derivative."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+from kbench import backend as K
+from kbench.api.operations import where as choose
+from kbench.keras3.host import dtype_of, host
+from kbench.keras3.tensor import Traced
+
+LN2, LN10 = math.log(2), math.log(10)
+
+
+def _unary(name: str, form: Any, rule: Any = None) -> Any:
+    """A function of one operand; `rule(g, y, x)` is its gradient."""
+    passed = None if rule is None else lambda g, y, x: (rule(g, y, x),)
+
+    def function(x: Any) -> Any:
+        return form(x)
+
+    function.__name__ = name
+    return host(1, passed)(function)
+
+
+def _binary(name: str, form: Any, rule: Any = None) -> Any:
+    def function(x1: Any, x2: Any) -> Any:
+        return form(x1, x2)
+
+    function.__name__ = name
+    return host(2, rule)(function)
+
+
+def _flat(g: Any, y: Any, x: Any) -> None:
+    """The rule of functions that are constant in pieces."""
+
+
+def _flats(g: Any, y: Any, x1: Any, x2: Any) -> tuple[None, None]:
+    return None, None
+
+
+def _part(name: str, form: Any, rule: Any) -> Any:
+    """A part of complex numbers, whose dtype is that of their parts; floats are real."""
+
+    def function(x: Any) -> Any:
+        return form(x)
+
+    function.__name__ = name
+    halves = {"complex64": "float32", "complex128": "float64"}
+
+    def dtype(x: Any) -> list[str]:
+        kind = str(dtype_of(x))
+        return [halves.get(kind, kind)]
+
+    return host(1, rule, dtype=dtype)(function)
+
+
+arccos = _unary("arccos", np.arccos, lambda g, y, x: -g / K.sqrt(1 - x * x))
+arccosh = _unary("arccosh", np.arccosh, lambda g, y, x: g / K.sqrt(x * x - 1))
+arcsin = _unary("arcsin", np.arcsin, lambda g, y, x: g / K.sqrt(1 - x * x))
+arcsinh = _unary("arcsinh", np.arcsinh, lambda g, y, x: g / K.sqrt(x * x + 1))
+arctan = _unary("arctan", np.arctan, lambda g, y, x: g / (1 + x * x))
+arctanh = _unary("arctanh", np.arctanh, lambda g, y, x: g / (1 - x * x))
+cbrt = _unary("cbrt", np.cbrt, lambda g, y, x: g / (3 * y * y))
+ceil = _unary("ceil", np.ceil, _flat)
+floor = _unary("floor", np.floor, _flat)
+trunc = _unary("trunc", np.trunc, _flat)
+cosh = _unary("cosh", np.cosh, lambda g, y, x: g * (K.exp(x) - K.exp(-x)) * 0.5)
+sinh = _unary("sinh", np.sinh, lambda g, y, x: g * (K.exp(x) + K.exp(-x)) * 0.5)
+tan = _unary("tan", np.tan, lambda g, y, x: g * (1 + y * y))
+deg2rad = _unary("deg2rad", np.deg2rad, lambda g, y, x: g * (math.pi / 180))
+rad2deg = _unary("rad2deg", np.rad2deg, lambda g, y, x: g * (180 / math.pi))
+exp2 = _unary("exp2", np.exp2, lambda g, y, x: g * y * LN2)
+expm1 = _unary("expm1", np.expm1, lambda g, y, x: g * (y + 1))
+fabs = _unary("fabs", np.fabs, lambda g, y, x: g * K.sign(x))
+i0 = _unary("i0", scipy.special.i0, lambda g, y, x: g * _i1_node(x))
+log10 = _unary("log10", np.log10, lambda g, y, x: g / (x * LN10))
+log1p = _unary("log1p", np.log1p, lambda g, y, x: g / (1 + x))
+log2 = _unary("log2", np.log2, lambda g, y, x: g / (x * LN2))
+reciprocal = _unary("reciprocal", np.reciprocal, lambda g, y, x: -g * y * y)
+sinc = _unary("sinc", np.sinc, lambda g, y, x: g * _sinc_slope(x, y))
+signbit = _unary("signbit", np.signbit)
+isneginf = _unary("isneginf", lambda x: x == -np.inf)
+isposinf = _unary("isposinf", lambda x: x == np.inf)
+isreal = _unary("isreal", np.isreal)
+conjugate = _unary("conjugate", np.conjugate, lambda g, y, x: g)
+conj = _unary("conj", np.conjugate, lambda g, y, x: g)
+real = _part("real", np.real, lambda g, y, x: (g,))
+imag = _part("imag", np.imag, lambda g, y, x: (None,))
+angle = _unary("angle", np.angle, _flat)
+
+
+def _i1_node(x: Any) -> Any:
+    from kbench.api.operations import Spec, numpy_call
+
+    def i1(array: np.ndarray) -> np.ndarray:
+        return np.asarray(scipy.special.i1(array), array.dtype)
+
+    return numpy_call(i1, [x], Spec(x.spec.shape, x.spec.dtype))
+
+
+def _sinc_slope(x: Any, y: Any) -> Any:
+    """(cos(pi x) - sinc(x)) / x, and 0 at 0."""
+    zero = K.equal(x, 0)
+    return choose(zero, 0.0, (K.cos(x * math.pi) - y) / choose(zero, 1.0, x))
+
+
+def _arctan2_rule(g: Any, y: Any, x1: Any, x2: Any) -> Any:
+    square = x1 * x1 + x2 * x2
+    return g * x2 / square, -g * x1 / square
+
+
+def _hypot_rule(g: Any, y: Any, x1: Any, x2: Any) -> Any:
+    length = choose(K.equal(y, 0), 1.0, y)
+    return g * x1 / length, g * x2 / length
+
+
+def _logaddexp_rule(g: Any, y: Any, x1: Any, x2: Any) -> Any:
+    return g * K.sigmoid(x1 - x2), g * K.sigmoid(x2 - x1)
+
+
+def _logaddexp2_rule(g: Any, y: Any, x1: Any, x2: Any) -> Any:
+    return g * K.sigmoid((x1 - x2) * LN2), g * K.sigmoid((x2 - x1) * LN2)
+
+
+def _first_rule(pick: Any) -> Any:
+    def rule(g: Any, y: Any, x1: Any, x2: Any) -> Any:
+        first = K.cast(pick(x1, x2), g.spec.dtype)
+        return g * first, g * (1 - first)
+
+    return rule
+
+
+arctan2 = _binary("arctan2", np.arctan2, _arctan2_rule)
+hypot = _binary("hypot", np.hypot, _hypot_rule)
+heaviside = _binary("heaviside", np.heaviside, _flats)
+logaddexp = _binary("logaddexp", np.logaddexp, _logaddexp_rule)
+logaddexp2 = _binary("logaddexp2", np.logaddexp2, _logaddexp2_rule)
+fmax = _binary("fmax", np.fmax, _first_rule(K.greater_equal))
+fmin = _binary("fmin", np.fmin, _first_rule(K.less_equal))
+fmod = _binary("fmod", np.fmod, lambda g, y, x1, x2: (g, -g * (x1 - y) / x2))
+nextafter = _binary("nextafter", np.nextafter, lambda g, y, x1, x2: (g, None))
+gcd = _binary("gcd", np.gcd)
+lcm = _binary("lcm", np.lcm)
+
+
+@host(2, lambda g, y, x1, x2: (g * K.exp(K.cast(x2, g.spec.dtype) * LN2), None))
+def ldexp(x1: Any, x2: Any) -> Any:
+    """`x1` times two to the power of `x2`."""
+    return np.ldexp(x1, np.asarray(x2).astype(np.int32))
+
+
+@host(2)
+def isclose(
+    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
+    """Whether elements differ by no more than a tolerance."""
+    return np.isclose(x1, x2, rtol, atol, equal_nan)
+
+
+@host(2, dtype="bool")
+def allclose(
+    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Any:
+    """Whether no elements differ by more than a tolerance."""
+    return np.allclose(x1, x2, rtol, atol, equal_nan)
+
+
+def _nan_rule(g: Any, y: Any, x: Any, *_options: Any, **_more: Any) -> Any:
+    return (choose(K.less(K.abs(x), np.inf), g, 0.0),)
+
+
+@host(1, _nan_rule)
+def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Every element, numbers in place of NaN and infinities."""
+    return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+bitwise_and = _binary("bitwise_and", np.bitwise_and)
+bitwise_or = _binary("bitwise_or", np.bitwise_or)
+bitwise_xor = _binary("bitwise_xor", np.bitwise_xor)
+bitwise_not = _unary("bitwise_not", np.bitwise_not)
+bitwise_invert = _unary("bitwise_invert", np.bitwise_not)
+bitwise_left_shift = _binary("bitwise_left_shift", np.left_shift)
+bitwise_right_shift = _binary("bitwise_right_shift", np.right_shift)
+left_shift = _binary("left_shift", np.left_shift)
+right_shift = _binary("right_shift", np.right_shift)
+
+
+def _set_operators() -> None:
+    """Give traced values the operators of logic; their arithmetic is in `elementwise`."""
+    logic = {"and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor}
+    for word, function in logic.items():
+        setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
+        setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
+    setattr(Traced, "__invert__", lambda x: bitwise_not(x))  # noqa: B010
+
+
+_set_operators()

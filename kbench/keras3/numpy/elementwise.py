@@ -1,0 +1,231 @@
+"""Arithmetic, comparisons and curves that the engine compiles and fuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from keras.src.backend import config
+from keras.src.backend.common import standardize_dtype
+from keras.src.backend.common.dtypes import result_type
+
+from kbench import backend as K
+from kbench.api import operations as engine
+from kbench.keras3.host import common_dtype, dtype_of, operand
+from kbench.keras3.tensor import Traced, finish, in_dtype, is_traced, operation, to_wide
+
+
+def float_type(*operands: Any) -> str:
+    """The float dtype of a result: integers of 64 bits become `floatx()`."""
+    known = [dtype_of(x) for x in operands]
+    if len(known) == 1 and known[0] == "int64":
+        return str(config.floatx())
+    return str(result_type(*known, float))
+
+
+def array_in(x: Any, dtype: str) -> np.ndarray:
+    """An operand as an array of a dtype, or of the wider one in which it is computed."""
+    with np.errstate(all="ignore"):
+        return to_wide(np.asarray(x).astype(dtype, copy=False))
+
+
+def _kept(found: Any, dtype: str) -> np.ndarray:
+    return np.asarray(found).astype(dtype, copy=False)
+
+
+def _dtypes(kind: str, *operands: Any) -> tuple[str, str]:
+    """The dtype in which operands of a kind of function meet, and that of the result."""
+    if kind == "float":
+        dtype = float_type(*operands)
+        return dtype, dtype
+    if kind == "logic":
+        return "bool", "bool"
+    dtype = common_dtype(*operands)
+    if kind == "compare":
+        return dtype, "bool"
+    if kind == "number" and dtype == "bool":
+        dtype = "int32"
+    return dtype, dtype
+
+
+def elementwise(
+    name: str, build: Callable[..., Any], form: Callable[..., Any], kind: str, count: int
+) -> Callable[..., Any]:
+    """A function by its form on nodes and its form on arrays.
+
+    `kind` says in which dtype the operands meet: "same", "number" (bool becomes int32), "float",
+    "compare" and "logic", whose result is bool.
+    """
+
+    def run(*given: Any) -> Any:
+        operands = [operand(x) for x in given]
+        dtype, result = _dtypes(kind, *operands)
+        if any(map(is_traced, operands)):
+            return finish(build(*[in_dtype(x, dtype) for x in operands]), result)
+        arrays = [array_in(x, dtype) for x in operands]
+        with np.errstate(all="ignore"):
+            return _kept(form(*arrays), result)
+
+    def binary(x1: Any, x2: Any) -> Any:
+        return run(x1, x2)
+
+    def unary(x: Any) -> Any:
+        return run(x)
+
+    call = binary if count == 2 else unary
+    call.__name__ = name
+    return call
+
+
+def _binary(name: str, build: Any, form: Any, kind: str = "same") -> Callable[..., Any]:
+    return elementwise(name, build, form, kind, 2)
+
+
+def _unary(name: str, build: Any, form: Any, kind: str = "float") -> Callable[..., Any]:
+    return elementwise(name, build, form, kind, 1)
+
+
+def _either(x: Any, y: Any) -> Any:
+    return engine.logical_or(x, y) if x.dtype == "bool" else x + y
+
+
+def _both(x: Any, y: Any) -> Any:
+    return engine.logical_and(x, y) if x.dtype == "bool" else x * y
+
+
+def _quotient_or_zero(x: Any, y: Any) -> Any:
+    """x / y, 0 where y is 0, and so are its derivatives there."""
+    zero = K.equal(y, 0)
+    return engine.where(zero, 0.0, x / engine.where(zero, 1.0, y))
+
+
+add = _binary("add", _either, np.add)
+subtract = _binary("subtract", lambda x, y: x - y, np.subtract)
+multiply = _binary("multiply", _both, np.multiply)
+divide = _binary("divide", lambda x, y: x / y, np.true_divide, "float")
+true_divide = divide
+divide_no_nan = _binary(
+    "divide_no_nan",
+    _quotient_or_zero,
+    lambda x, y: np.where(y == 0, 0, x / np.where(y == 0, 1, y)),
+    "float",
+)
+floor_divide = _binary("floor_divide", lambda x, y: x // y, np.floor_divide, "number")
+mod = _binary("mod", lambda x, y: x % y, np.mod, "number")
+power = _binary("power", K.pow, np.power, "number")
+maximum = _binary("maximum", K.maximum, np.maximum)
+minimum = _binary("minimum", K.minimum, np.minimum)
+equal = _binary("equal", K.equal, np.equal, "compare")
+not_equal = _binary("not_equal", K.not_equal, np.not_equal, "compare")
+less = _binary("less", K.less, np.less, "compare")
+less_equal = _binary("less_equal", K.less_equal, np.less_equal, "compare")
+greater = _binary("greater", K.greater, np.greater, "compare")
+greater_equal = _binary("greater_equal", K.greater_equal, np.greater_equal, "compare")
+logical_and = _binary("logical_and", engine.logical_and, np.logical_and, "logic")
+logical_or = _binary("logical_or", engine.logical_or, np.logical_or, "logic")
+logical_xor = _binary("logical_xor", engine.logical_xor, np.logical_xor, "logic")
+logical_not = _unary("logical_not", lambda x: ~x, np.logical_not, "logic")
+
+exp = _unary("exp", K.exp, np.exp)
+log = _unary("log", K.log, np.log)
+# K.sqrt gives 0 for negatives, Keras 3 NaN.
+sqrt = _unary("sqrt", lambda x: engine.where(x < 0, np.nan, K.sqrt(x)), np.sqrt)
+sin = _unary("sin", K.sin, np.sin)
+cos = _unary("cos", K.cos, np.cos)
+tanh = _unary("tanh", K.tanh, np.tanh)
+square = _unary("square", K.square, np.square, "number")
+negative = _unary("negative", lambda x: -x, np.negative, "same")
+sign = _unary("sign", K.sign, np.sign, "same")
+
+
+def absolute(x: Any) -> Any:
+    """The absolute value of every element; bool stays as it is."""
+    x = operand(x)
+    return x if dtype_of(x) == "bool" else _absolute(x)
+
+
+_absolute = _unary("absolute", K.abs, np.abs, "same")
+abs = absolute
+isnan = _unary("isnan", lambda x: K.not_equal(x, x), np.isnan, "compare")
+isinf = _unary("isinf", lambda x: K.equal(K.abs(x), np.inf), np.isinf, "compare")
+isfinite = _unary("isfinite", lambda x: K.less(K.abs(x), np.inf), np.isfinite, "compare")
+
+
+@operation
+def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
+    """`x1` where the condition holds, else `x2`; with the condition alone, the places."""
+    if x1 is None and x2 is None:
+        return nonzero(condition)
+    if x1 is None or x2 is None:
+        raise ValueError("where: x1 and x2 are needed both, or neither of them")
+    x1, x2 = operand(x1), operand(x2)
+    dtype = common_dtype(x1, x2)
+    mask = in_dtype(operand(condition), "bool")
+    node = engine.where(mask, in_dtype(x1, dtype), in_dtype(x2, dtype))
+    return Traced(node, dtype)
+
+
+def nonzero(x: Any) -> Any:
+    """The places of what is not zero, an array for each axis; not in a traced step."""
+    x = operand(x)
+    if is_traced(x):
+        raise NotImplementedError("nonzero: how many there are is not known in a traced step")
+    return tuple(place.astype("int32") for place in np.nonzero(x))
+
+
+@operation
+def clip(x: Any, x_min: Any, x_max: Any) -> Any:
+    """Every element brought between two bounds."""
+    x = operand(x)
+    dtype = common_dtype(x, *(one for one in (x_min, x_max) if one is not None))
+    dtype = "int32" if dtype == "bool" else dtype
+    node = in_dtype(x, dtype)
+    if x_min is not None:
+        node = K.maximum(node, in_dtype(operand(x_min), dtype))
+    if x_max is not None:
+        node = K.minimum(node, in_dtype(operand(x_max), dtype))
+    return Traced(node, dtype)
+
+
+def round(x: Any, decimals: int = 0) -> Any:
+    """The nearest number of so many decimals, ties to even; integers stay as they are."""
+    x = operand(x)
+    dtype = "int32" if dtype_of(x) == "bool" else standardize_dtype(dtype_of(x))
+    if "int" in dtype and decimals >= 0:
+        return x if dtype_of(x) == dtype else cast(x, dtype)
+    if decimals == 0:
+        return _round(x)
+    scale = 10.0**decimals
+    return cast(divide(_round(multiply(cast(x, float_type(x)), scale)), scale), dtype)
+
+
+_round = _unary("round", K.round, np.rint, "same")
+
+
+def cast(x: Any, dtype: str) -> Any:
+    """Every element in another dtype."""
+    x = operand(x)
+    if is_traced(x):
+        return finish(in_dtype(x, x.dtype), dtype) if x.dtype != dtype else x
+    with np.errstate(all="ignore"):
+        return np.asarray(x).astype(dtype)
+
+
+_REFLECTED = {"add": add, "sub": subtract, "mul": multiply, "truediv": divide, "pow": power}
+_REFLECTED |= {"floordiv": floor_divide, "mod": mod}
+_COMPARED = {"eq": equal, "ne": not_equal, "lt": less, "le": less_equal, "gt": greater}
+_COMPARED |= {"ge": greater_equal}
+
+
+def _set_operators() -> None:
+    """Give traced values the operators of Python."""
+    for word, function in {**_REFLECTED, **_COMPARED}.items():
+        setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
+    for word, function in _REFLECTED.items():
+        setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
+    for name, one in (("neg", negative), ("abs", absolute)):
+        setattr(Traced, f"__{name}__", lambda x, f=one: f(x))
+
+
+_set_operators()

@@ -1,0 +1,276 @@
+"""Elements by index and by order: take, sort, search, count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kbench import backend as K
+from kbench.api.operations import Spec, numpy_call
+from kbench.keras3.host import common_dtype, host, operand
+from kbench.keras3.numpy import elementwise, layout
+from kbench.keras3.tensor import Traced, from_wide, in_dtype, is_traced, to_wide
+
+
+def _whole(indices: Any) -> Any:
+    """Indices as integers of 64 bits."""
+    indices = layout.known(indices)
+    return elementwise.cast(indices, "int64")
+
+
+def take(x: Any, indices: Any, axis: Any = None) -> Any:
+    """The entries of an axis by index; negative ones count from the end."""
+    x, indices = layout.known(x), _whole(indices)
+    if axis is None:
+        x, axis = layout.ravel(x), 0
+    axis = axis % len(x.shape)
+    size = x.shape[axis]
+    if not is_traced(x) and not is_traced(indices):
+        return from_wide(np.take(to_wide(x), indices, axis, mode="wrap"), x.dtype.name)
+    if is_traced(indices):
+        indices = elementwise.mod(indices, size)
+        rows = K.clip(in_dtype(indices, "int64"), 0, size - 1)
+    else:
+        rows = K.constant(np.mod(indices, size), dtype="int64")
+    rank, more = len(x.shape), len(indices.shape)
+    node = in_dtype(x, str(x.dtype))
+    if axis:
+        node = K.permute_dimensions(node, (axis, *[i for i in range(rank) if i != axis]))
+    found = K.gather(node, rows)
+    if axis:
+        order = [*range(more, more + axis), *range(more), *range(more + axis, more + rank - 1)]
+        found = K.permute_dimensions(found, order)
+    return Traced(found, str(x.dtype))
+
+
+def take_along_axis(x: Any, indices: Any, axis: Any = None) -> Any:
+    """For every place of `indices`, the entry of the axis that it names."""
+    x, indices = layout.known(x), _whole(indices)
+    if axis is None:
+        x, axis = layout.ravel(x), 0
+        indices = layout.ravel(indices)
+    axis = axis % len(x.shape)
+    if not is_traced(x) and not is_traced(indices):
+        wrapped = np.mod(indices, x.shape[axis])
+        shape = np.broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis))
+        x = np.broadcast_to(x, _with(shape, axis, x.shape[axis]))
+        wrapped = np.broadcast_to(wrapped, _with(shape, axis, indices.shape[axis]))
+        return np.take_along_axis(x, wrapped, axis)
+    shape = np.broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis))
+    x = layout.broadcast_to(x, _with(shape, axis, x.shape[axis]))
+    indices = layout.broadcast_to(indices, _with(shape, axis, indices.shape[axis]))
+    return _gathered(x, indices, axis)
+
+
+def _without(shape: Any, axis: int) -> tuple[int, ...]:
+    return (*shape[:axis], 1, *shape[axis + 1 :])
+
+
+def _with(shape: Any, axis: int, size: int) -> tuple[int, ...]:
+    return (*shape[:axis], size, *shape[axis + 1 :])
+
+
+def _gathered(x: Any, indices: Any, axis: int) -> Traced:
+    """Along an axis, the entries that indices of the same other sizes name."""
+    size = x.shape[axis]
+    steps = np.array([int(np.prod(x.shape[i + 1 :])) for i in range(len(x.shape))])
+    grid = np.indices(_with(indices.shape, axis, 1), sparse=False)
+    base = sum(grid[i] * steps[i] for i in range(len(x.shape)) if i != axis)
+    rows = elementwise.mod(indices, size)
+    base = np.asarray(base, np.int64)
+    flat = in_dtype(rows, "int64") * int(steps[axis]) + K.constant(base, dtype="int64")
+    return Traced(K.gather(K.reshape(in_dtype(x, str(x.dtype)), (-1,)), flat), str(x.dtype))
+
+
+def argsort(x: Any, axis: Any = -1) -> Any:
+    """The places of the elements in the order of their size; equal ones stay in theirs."""
+    x = layout.known(x)
+    if axis is None:
+        x, axis = layout.ravel(x), -1
+    if not len(x.shape):
+        return np.zeros((), "int32")
+    return _argsort(x, axis)
+
+
+@host(1, dtype="int32")
+def _argsort(x: Any, axis: int) -> Any:
+    return np.argsort(x, axis, kind="stable")
+
+
+def _order(x: Any, axis: int) -> Any:
+    """The places in order, as a node of a traced value."""
+    node = x.node
+
+    def order(array: np.ndarray) -> np.ndarray:
+        return np.argsort(array, axis, kind="stable")
+
+    return Traced(numpy_call(order, [node], Spec(node.spec.shape, "int64")))
+
+
+def sort(x: Any, axis: Any = -1) -> Any:
+    """The elements in the order of their size."""
+    x = layout.known(x)
+    if axis is None:
+        x, axis = layout.ravel(x), -1
+    if not is_traced(x):
+        return np.sort(to_wide(x), axis).astype(x.dtype) if x.ndim else x
+    return _gathered(x, _order(x, axis), axis % len(x.shape)) if x.shape else x
+
+
+def argpartition(x: Any, kth: int, axis: Any = -1) -> Any:
+    """Places such that the entry at `kth` is where sorting would put it."""
+    x = layout.known(x)
+    if axis is None:
+        x, axis = layout.ravel(x), -1
+    return _argpartition(x, kth, axis)
+
+
+@host(1, dtype="int32")
+def _argpartition(x: Any, kth: int, axis: int) -> Any:
+    return np.argpartition(x, kth, axis)
+
+
+@host(2)
+def searchsorted(sorted_sequence: Any, values: Any, side: Any = "left") -> Any:
+    """Where values would have to be put in to keep a sequence sorted."""
+    if np.ndim(sorted_sequence) != 1:
+        raise ValueError(
+            "`searchsorted` only supports 1-D sorted sequences. You can use "
+            "`keras.ops.vectorized_map` to extend it to N-D sequences. Received: "
+            f"sorted_sequence.shape={np.shape(sorted_sequence)}"
+        )
+    return np.searchsorted(sorted_sequence, values, side)
+
+
+@host(1, dtype="int32")
+def digitize(x: Any, bins: Any) -> Any:
+    """The number of the bin in which each element lies."""
+    return np.digitize(x, to_wide(np.asarray(bins)))
+
+
+def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Any:
+    """How often each integer occurs in a vector, or the sum of its weights, a row for each."""
+    if sparse:
+        raise ValueError("Unsupported value `sparse=True` with the kbench backend")
+    x = layout.known(x)
+    dtype = "int32" if weights is None else common_dtype(operand(weights))
+    if weights is not None and dtype == "int64":
+        dtype = "int64"
+    given = x if weights is None else (x, layout.known(weights))
+    if any(map(is_traced, given if isinstance(given, tuple) else (given,))):
+        return _traced_bincount(given, int(minlength), dtype)
+    return _bincount(x, None if weights is None else given[1], int(minlength)).astype(dtype)
+
+
+def _bincount(x: np.ndarray, weights: Any, length: int) -> np.ndarray:
+    weights = None if weights is None else to_wide(weights)
+    if x.ndim == 1:
+        return np.bincount(x, weights, length)
+    length = max(length, int(x.max(initial=-1)) + 1)
+    rows = [
+        np.bincount(row, None if weights is None else weights[i], length)[:length]
+        for i, row in enumerate(x.reshape(-1, x.shape[-1]))
+    ]
+    return np.stack(rows).reshape(*x.shape[:-1], length)
+
+
+def _traced_bincount(given: Any, length: int, dtype: str) -> Any:
+    """Sums over one-hot rows: of so many integers as `minlength` says."""
+    if not length:
+        raise NotImplementedError(
+            "bincount: minlength is needed in a traced step, where the largest integer is not known"
+        )
+    x, weights = given if isinstance(given, tuple) else (given, None)
+    hot = K.one_hot(in_dtype(x, "int32"), length)
+    wide = dtype if "float" in dtype else "float32"
+    if weights is not None:
+        hot = hot * K.expand_dims(in_dtype(weights, wide), -1)
+    return elementwise.cast(Traced(K.sum(hot, axis=-2)), dtype)
+
+
+@host(2, dtype="bool")
+def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    """Whether each element of the first is one of the second."""
+    return np.isin(x1, x2, assume_unique=assume_unique, invert=invert)
+
+
+def unravel_index(indices: Any, shape: Any) -> Any:
+    """The index along each axis of elements that are counted through."""
+    indices = layout.known(indices)
+    dtype = common_dtype(indices)
+    found, rest = [], indices
+    for size in reversed(tuple(int(one) for one in shape)):
+        found.append(elementwise.cast(elementwise.mod(rest, size), dtype))
+        rest = elementwise.floor_divide(rest, size)
+    return tuple(reversed(found))
+
+
+@host(1, dtype=lambda x: ["int32", elementwise.float_type(x)])
+def histogram(x: Any, bins: Any = 10, range: Any = None) -> Any:
+    """How many elements lie between neighbouring edges, and the edges."""
+    counts, edges = np.histogram(x, bins=bins, range=range)
+    return counts, edges
+
+
+def unique(
+    x: Any,
+    sorted: bool = True,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    size: Any = None,
+    fill_value: Any = None,
+) -> Any:
+    """The different elements, in order; with `size` cut, or filled up, to so many."""
+    x = layout.known(x)
+    if is_traced(x):
+        raise NotImplementedError("unique is not available in a traced step on kbench")
+    values, first, inverse, counts = np.unique(
+        to_wide(x), True, True, True, axis=axis, equal_nan=False
+    )
+    values = values.astype(x.dtype)
+    along = 0 if axis is None else axis
+    if size is not None:
+        values, first, counts = _resized(values, first, counts, along, size, fill_value)
+    found = [values]
+    for wanted, one in zip(
+        (return_index, return_inverse, return_counts), (first, inverse, counts), strict=True
+    ):
+        if wanted:
+            found.append(np.asarray(one).astype("int32"))
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _resized(values: Any, first: Any, counts: Any, axis: int, size: int, fill: Any) -> Any:
+    there = values.shape[axis]
+    if there >= size:
+        keep = np.arange(size)
+        return np.take(values, keep, axis), first[:size], counts[:size]
+    widths = [(0, 0)] * values.ndim
+    widths[axis] = (0, size - there)
+    if fill is None:
+        least = np.take(values, [0], axis)
+        filled = np.concatenate([values, *[least] * (size - there)], axis)
+    else:
+        filled = np.pad(values, widths, constant_values=fill)
+    missing = (0, size - there)
+    start = int(first[0]) if fill is None and len(first) else 0
+    return filled, np.pad(first, missing, constant_values=start), np.pad(counts, missing)
+
+
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """Of every element the choice whose condition holds first."""
+    found = operand(default)
+    kinds = [operand(one) for one in choicelist]
+    dtype = common_dtype(*kinds, found)
+    found = elementwise.cast(found, dtype) if hasattr(found, "shape") else found
+    for condition, choice in zip(reversed(condlist), reversed(kinds), strict=True):
+        found = elementwise.where(condition, choice, found)
+    return found
+
+
+def vectorize(pyfunc: Any, *, excluded: Any = None, signature: Any = None) -> Any:
+    """A function of numbers as a function of arrays."""
+    return np.vectorize(pyfunc, excluded=excluded, signature=signature)

@@ -1,0 +1,306 @@
+"""Folds over axes: sums, means, extremes, and what skips NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from keras.src.backend.common import standardize_dtype
+
+from kbench import backend as K
+from kbench.keras3.host import common_dtype, dtype_of, host, operand
+from kbench.keras3.numpy import elementwise
+from kbench.keras3.numpy.elementwise import array_in, float_type
+from kbench.keras3.tensor import finish, in_dtype, is_traced
+
+_WIDER = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}
+"""The dtypes in which integers are added and multiplied up."""
+
+
+def total_dtype(x: Any) -> str:
+    dtype = common_dtype(x)
+    return _WIDER.get(dtype, dtype)
+
+
+def axes_of(axis: Any) -> Any:
+    """Axes as the engine and NumPy take them."""
+    if axis is None or isinstance(axis, int):
+        return axis
+    return tuple(int(one) for one in axis) if hasattr(axis, "__iter__") else int(axis)
+
+
+def _fold(x: Any, build: Any, form: Any, dtype: str, axis: Any, keepdims: bool) -> Any:
+    """A fold of a traced value or of an array, in a dtype."""
+    axis = axes_of(axis)
+    if is_traced(x):
+        return finish(build(in_dtype(x, dtype), axis=axis, keepdims=bool(keepdims)), dtype)
+    array = array_in(x, dtype)
+    wide = np.float32 if array.dtype == np.float16 else array.dtype
+    with np.errstate(all="ignore"):
+        return np.asarray(form(array.astype(wide), axis=axis, keepdims=keepdims)).astype(dtype)
+
+
+def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The sum over axes; narrow integers are added up in 32 bits."""
+    x = operand(x)
+    return _fold(x, K.sum, np.sum, total_dtype(x), axis, keepdims)
+
+
+def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    """The product over axes."""
+    x = operand(x)
+    wanted = total_dtype(x) if dtype is None else standardize_dtype(dtype)
+    return _fold(x, K.prod, np.prod, wanted, axis, keepdims)
+
+
+def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The mean over axes."""
+    x = operand(x)
+    return _fold(x, K.mean, np.mean, float_type(x), axis, keepdims)
+
+
+def var(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The variance over axes."""
+    x = operand(x)
+    return _fold(x, K.var, np.var, float_type(x), axis, keepdims)
+
+
+def std(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The standard deviation over axes."""
+    x = operand(x)
+    return _fold(x, K.std, np.std, float_type(x), axis, keepdims)
+
+
+def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Whether every element along axes counts as true."""
+    return _fold(operand(x), K.all, np.all, "bool", axis, keepdims)
+
+
+def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Whether some element along axes counts as true."""
+    return _fold(operand(x), K.any, np.any, "bool", axis, keepdims)
+
+
+def _extreme(build: Any, form: Any, between: Any) -> Callable[..., Any]:
+    def fold(x: Any, axis: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
+        x = operand(x)
+        axis, dtype = axes_of(axis), common_dtype(x)
+        if not is_traced(x):
+            start = {} if initial is None else {"initial": array_in(initial, dtype)}
+            found = form(array_in(x, dtype), axis=axis, keepdims=keepdims, **start)
+            return np.asarray(found).astype(dtype)
+        as_bool = dtype == "bool"  # the engine folds numbers
+        node = in_dtype(x, "int32" if as_bool else dtype)
+        found = finish(build(node, axis=axis, keepdims=bool(keepdims)), dtype)
+        return found if initial is None else between(found, elementwise.cast(initial, dtype))
+
+    return fold
+
+
+max = amax = _extreme(K.max, np.max, elementwise.maximum)
+min = amin = _extreme(K.min, np.min, elementwise.minimum)
+
+
+def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The largest less the smallest element over axes."""
+    return elementwise.subtract(max(x, axis, keepdims), min(x, axis, keepdims))
+
+
+def average(x: Any, axis: Any = None, weights: Any = None) -> Any:
+    """The mean over an axis, by weights of the shape of `x`, or one for each entry of the axis."""
+    x = operand(x)
+    if weights is None:
+        return mean(x, axis)
+    weights = operand(weights)
+    dtype = float_type(x, weights)
+    x, weights = elementwise.cast(x, dtype), elementwise.cast(weights, dtype)
+    if axis is not None and len(weights.shape) != len(x.shape):
+        from kbench.keras3.numpy.layout import reshape
+
+        sizes = [1] * len(x.shape)
+        sizes[axis] = weights.shape[0]
+        weights = reshape(weights, tuple(sizes))
+    total = sum(elementwise.multiply(x, weights), axis)
+    ones = elementwise.multiply(weights, np.ones(x.shape, dtype))
+    return elementwise.divide(total, sum(ones, axis))
+
+
+def argmax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The place of the largest element, the first of equals."""
+    return _place(np.argmax, K.argmax, x, axis, keepdims)
+
+
+def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The place of the smallest element, the first of equals."""
+    return _place(np.argmin, K.argmin, x, axis, keepdims)
+
+
+def _place(form: Any, build: Any, x: Any, axis: Any, keepdims: bool) -> Any:
+    x = operand(x)
+    if not is_traced(x):
+        array = array_in(x, common_dtype(x))
+        return np.asarray(form(array, axis=axis, keepdims=keepdims)).astype("int32")
+    node = x.node
+    rank = node.ndim
+    if axis is None:
+        node, axis = K.reshape(node, (-1,)), 0
+    found = K.cast(build(node, axis), "int32")
+    if keepdims:
+        known = tuple(found.spec.shape)
+        place = axis % rank
+        sizes = (1,) * rank if not known else (*known[:place], 1, *known[place:])
+        found = K.reshape(found, sizes)
+    return finish(found, "int32")
+
+
+def count_nonzero(x: Any, axis: Any = None) -> Any:
+    """How many elements over axes are not zero."""
+    return sum(elementwise.cast(elementwise.not_equal(x, 0), "int32"), axis)
+
+
+def _running(x: Any, build: Any, form: Any, axis: Any, dtype: Any) -> Any:
+    x = operand(x)
+    wanted = common_dtype(x) if dtype is None else standardize_dtype(dtype)
+    wanted = "int32" if wanted == "bool" else wanted
+    if not is_traced(x):
+        array = array_in(x, wanted)
+        wide = np.float32 if array.dtype == np.float16 else array.dtype
+        return form(array.astype(wide), axis=axis, dtype=wide).astype(wanted)
+    node = in_dtype(x, wanted)
+    if axis is None:
+        node, axis = K.reshape(node, (-1,)), 0
+    return finish(build(node, axis), wanted)
+
+
+def cumsum(x: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The sums of the elements so far along an axis; of all elements without one."""
+    return _running(x, K.cumsum, np.cumsum, axis, dtype)
+
+
+def cumprod(x: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """The products of the elements so far along an axis; of all elements without one."""
+    return _running(x, K.cumprod, np.cumprod, axis, dtype)
+
+
+# ------------------------------------------------------------------ what skips NaN
+
+
+def _filled(x: Any, value: float) -> Any:
+    """A number in place of each NaN."""
+    x = operand(x)
+    if "float" not in str(dtype_of(x)):
+        return x
+    return elementwise.where(elementwise.isnan(x), elementwise.cast(value, dtype_of(x)), x)
+
+
+def _counted(x: Any, axis: Any, keepdims: bool) -> Any:
+    there = elementwise.logical_not(elementwise.isnan(x))
+    return sum(elementwise.cast(there, "int32"), axis, keepdims)
+
+
+def nansum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The sum of what is not NaN."""
+    return sum(_filled(x, 0.0), axis, keepdims)
+
+
+def nanprod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The product of what is not NaN."""
+    return prod(_filled(x, 1.0), axis, keepdims)
+
+
+def nancumsum(x: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """Sums of the elements so far, NaN as 0."""
+    return cumsum(_filled(x, 0.0), axis, dtype)
+
+
+def nancumprod(x: Any, axis: Any = None, dtype: Any = None) -> Any:
+    """Products of the elements so far, NaN as 1."""
+    return cumprod(_filled(x, 1.0), axis, dtype)
+
+
+def nanmean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The mean of what is not NaN."""
+    x = operand(x)
+    dtype = float_type(x)
+    x = elementwise.cast(x, "float32" if dtype in ("float16", "bfloat16") else dtype)
+    total = elementwise.divide(nansum(x, axis, keepdims), _counted(x, axis, keepdims))
+    return elementwise.cast(total, dtype)
+
+
+def nanvar(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The variance of what is not NaN."""
+    x = operand(x)
+    dtype = float_type(x)
+    x = elementwise.cast(x, "float32" if dtype in ("float16", "bfloat16") else dtype)
+    away = elementwise.square(elementwise.subtract(x, nanmean(x, axis, True)))
+    total = elementwise.divide(nansum(away, axis, keepdims), _counted(x, axis, keepdims))
+    return elementwise.cast(total, dtype)
+
+
+def nanstd(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The standard deviation of what is not NaN."""
+    return elementwise.sqrt(nanvar(x, axis, keepdims))
+
+
+def _nan_extreme(fold: Any, worst: float) -> Callable[..., Any]:
+    def reduced(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        x = operand(x)
+        if "float" not in str(dtype_of(x)):
+            return fold(x, axis, keepdims)
+        found = fold(_filled(x, worst), axis, keepdims)
+        empty = elementwise.equal(_counted(x, axis, keepdims), 0)
+        return elementwise.where(empty, elementwise.cast(np.nan, dtype_of(x)), found)
+
+    return reduced
+
+
+nanmax = _nan_extreme(max, -np.inf)
+nanmin = _nan_extreme(min, np.inf)
+
+
+def _nan_place(fold: Any, worst: float) -> Callable[..., Any]:
+    def reduced(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        x = operand(x)
+        found = fold(_filled(x, worst), axis, keepdims)
+        if "float" not in str(dtype_of(x)):
+            return found
+        empty = elementwise.equal(_counted(x, axis, keepdims), 0)
+        return elementwise.where(empty, elementwise.cast(-1, "int32"), found)
+
+    return reduced
+
+
+nanargmax = _nan_place(argmax, -np.inf)
+nanargmin = _nan_place(argmin, np.inf)
+
+
+# ------------------------------------------------------------------ by order
+
+
+def _by_order(form: Any, name: str) -> Callable[..., Any]:
+    def quantile(
+        x: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False
+    ) -> Any:
+        return form(np.asarray(x), q, axis=axes_of(axis), method=method, keepdims=keepdims)
+
+    quantile.__name__ = name
+    return host(2)(quantile)
+
+
+quantile = _by_order(np.quantile, "quantile")
+percentile = _by_order(np.percentile, "percentile")
+nanquantile = _by_order(np.nanquantile, "nanquantile")
+nanpercentile = _by_order(np.nanpercentile, "nanpercentile")
+
+
+@host(1)
+def median(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The middle element over axes, or the mean of the middle two."""
+    return np.median(x, axis=axes_of(axis), keepdims=keepdims)
+
+
+@host(1)
+def nanmedian(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The middle element over axes of what is not NaN."""
+    return np.nanmedian(x, axis=axes_of(axis), keepdims=keepdims)

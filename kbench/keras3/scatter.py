@@ -1,0 +1,155 @@
+"""Parts of arrays: taken out, put in, added up by index."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import numpy as np
+
+from kbench import backend as K
+from kbench.api.operations import Spec, numpy_call
+from kbench.keras3.host import node_call
+from kbench.keras3.numpy import elementwise, layout
+from kbench.keras3.tensor import Traced, any_traced, in_dtype, is_traced, plain, to_wide
+
+_UFUNCS = {
+    "add": np.add, "max": np.maximum, "min": np.minimum, "mul": np.multiply,
+}  # fmt: skip
+
+
+def _places(indices: np.ndarray, shape: Any) -> np.ndarray:
+    """The places of index vectors in the flat array, -1 for those that lie outside."""
+    depth = indices.shape[-1]
+    sizes = np.array(shape[:depth])
+    wrapped = np.where(indices < 0, indices + sizes, indices)
+    inside = ((wrapped >= 0) & (wrapped < sizes)).all(-1)
+    steps = np.array([int(np.prod(shape[i + 1 : depth])) for i in range(depth)])
+    found: np.ndarray = np.where(inside, (wrapped * steps).sum(-1), -1)
+    return found
+
+
+def _stored(base: Any, indices: Any, values: Any, reduction: Any) -> np.ndarray:
+    """The array with values put in, or added, at index vectors."""
+    depth = indices.shape[-1]
+    shape = base.shape
+    rows = base.reshape(int(np.prod(shape[:depth])), *shape[depth:]).copy()
+    places = _places(np.asarray(indices), shape).reshape(-1)
+    flat = np.broadcast_to(values, (*indices.shape[:-1], *shape[depth:]))
+    flat = flat.reshape(len(places), *shape[depth:])
+    there = places >= 0
+    if reduction is None:
+        rows[places[there]] = flat[there]
+    else:
+        _UFUNCS[reduction].at(rows, places[there], flat[there])
+    stored: np.ndarray = rows.reshape(shape)
+    return stored
+
+
+def _gather_rows(g: Any, indices: Any, values: Any) -> Any:
+    """Of a gradient what stands at index vectors."""
+
+    def back(slope: np.ndarray, where: np.ndarray) -> np.ndarray:
+        depth = where.shape[-1]
+        rows = slope.reshape(int(np.prod(slope.shape[:depth])), *slope.shape[depth:])
+        places = _places(where, slope.shape)
+        taken = rows[np.maximum(places, 0)]
+        gone = (places < 0).reshape(*places.shape, *(1,) * (taken.ndim - places.ndim))
+        return np.where(gone, 0, taken).astype(slope.dtype)
+
+    indices = in_dtype(indices, "int64") if not hasattr(indices, "spec") else indices
+    shape = (*indices.spec.shape[:-1], *g.spec.shape[indices.spec.shape[-1] :])
+    return numpy_call(back, [g, indices], Spec(shape, g.spec.dtype))
+
+
+def scatter(indices: Any, values: Any, shape: Any) -> Any:
+    """Zeros of a shape, to which values are added at index vectors."""
+    values = layout.known(plain(values))
+    zeros = np.zeros(tuple(int(size) for size in shape), str(values.dtype))
+    return scatter_update(zeros, indices, values, "add")
+
+
+def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: Any = None) -> Any:
+    """An array with values put in at index vectors, or joined with what is there."""
+    inputs, indices = layout.known(plain(inputs)), layout.known(plain(indices))
+    updates = elementwise.cast(layout.known(plain(updates)), str(inputs.dtype))
+    if reduction not in (None, *_UFUNCS):
+        raise ValueError(f"scatter_update: reduction must be one of {[None, *_UFUNCS]}")
+    if not any_traced(inputs, indices, updates):
+        found = _stored(to_wide(inputs), indices, to_wide(updates), reduction)
+        return found.astype(inputs.dtype)
+
+    def rule(g: Any, y: Any, base: Any, where: Any, values: Any, *_options: Any) -> Any:
+        taken = _gather_rows(g, where, values)
+        if reduction == "add":
+            return g, None, taken
+        if reduction is not None:
+            raise NotImplementedError(
+                f"scatter_update: no gradient of reduction={reduction!r} on the kbench backend"
+            )
+        cleared = scatter_update(Traced(g), Traced(where), Traced(taken * 0))
+        return cleared.node, None, taken
+
+    dtype = str(inputs.dtype)
+    given = (inputs, elementwise.cast(indices, "int64"), updates)
+    spec = [(tuple(inputs.shape), dtype)]
+    return node_call("scatter", _stored, given, (reduction,), {}, rule, spec, None)
+
+
+def slice(inputs: Any, start_indices: Any, shape: Any) -> Any:
+    """The block of a shape from a place on; a block that leaves the array is moved into it."""
+    inputs, starts = layout.known(plain(inputs)), _starts(start_indices)
+    sizes = _block_sizes(inputs, starts, shape)
+    if any_traced(inputs, starts):
+        node = in_dtype(inputs, str(inputs.dtype))
+        first = [
+            s.node if is_traced(s) else min(int(s), n - size)
+            for s, n, size in zip(starts, inputs.shape, sizes, strict=True)
+        ]
+        return Traced(K.slice(node, first, list(sizes)), str(inputs.dtype))
+    return inputs[_block(inputs, starts, sizes)]
+
+
+def _starts(start_indices: Any) -> list[Any]:
+    start_indices = plain(start_indices)
+    if is_traced(start_indices):
+        return [start_indices[i] for i in range(start_indices.shape[0])]
+    return [plain(one) for one in start_indices]
+
+
+def _block_sizes(inputs: Any, starts: Any, shape: Any) -> list[int]:
+    return [
+        n - int(s) if size == -1 else int(size)
+        for s, n, size in zip(starts, inputs.shape, shape, strict=True)
+    ]
+
+
+def _block(inputs: Any, starts: Any, sizes: Any) -> tuple[builtins.slice, ...]:
+    found = []
+    for start, n, size in zip(starts, inputs.shape, sizes, strict=True):
+        first = min(max(int(start), 0), n - size)
+        found.append(builtins.slice(first, first + size))
+    return tuple(found)
+
+
+def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Any:
+    """An array with a block put in from a place on."""
+    inputs, starts = layout.known(plain(inputs)), _starts(start_indices)
+    updates = elementwise.cast(layout.known(plain(updates)), str(inputs.dtype))
+    if not any_traced(inputs, starts, updates):
+        found = np.array(inputs)
+        found[_block(inputs, starts, updates.shape)] = updates
+        return found
+    grid = np.moveaxis(np.indices(updates.shape), 0, -1)
+    if any(map(is_traced, starts)):
+        first = layout.stack([elementwise.cast(layout.known(s), "int64") for s in starts], 0)
+    else:
+        first = np.array([int(s) for s in starts], np.int64)
+    return scatter_update(inputs, elementwise.add(grid.astype(np.int64), first), updates)
+
+
+def unstack(x: Any, num: Any = None, axis: int = 0) -> list[Any]:
+    """The entries of an axis, each an array."""
+    x = layout.known(plain(x))
+    lead = (builtins.slice(None),) * (axis % len(x.shape))
+    return [x[(*lead, i)] for i in range(x.shape[axis])]

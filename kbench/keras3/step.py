@@ -1,0 +1,120 @@
+"""A step of training, evaluation or prediction as one function of the engine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from keras.src import tree
+from keras.src.backend.common.stateless_scope import StatelessScope
+
+from kbench import backend as K
+from kbench.api.operations import kernels_allowed
+from kbench.keras3.core import owner_of, traced
+from kbench.keras3.tensor import WIDE, Traced, from_wide, in_dtype, node_of, plain, to_wide
+
+MAX_TRACES = 64
+"""Traces of a step that are kept: one for each structure, shapes and dtypes of a batch."""
+
+
+class Step:
+    """A method of the model that is traced once for each structure, shapes and dtypes of a batch.
+
+    With `run_eagerly` it is built anew at each call, on values that Python may look at. With
+    `jit_compile=False` its operations are run by NumPy, one after the other, and not compiled.
+    """
+
+    def __init__(self, model: Any, method: Any, name: str) -> None:
+        self.model, self.method, self.name = model, method, name
+        self.made: dict[Any, Any] = {}
+
+    def __call__(self, batch: Any) -> Any:
+        leaves = [np.asarray(plain(x)) for x in tree.flatten(batch) if x is not None]
+        if any(leaf.dtype.kind in "USO" for leaf in leaves):  # texts are not traced
+            return self.method(batch)
+        if self.model.run_eagerly:
+            return self._eagerly(batch)
+        shapes = tuple((leaf.shape, leaf.dtype.name) for leaf in leaves)
+        key = (shapes, repr(tree.map_structure(lambda x: x is None, batch)))
+        if key not in self.made:
+            if len(self.made) >= MAX_TRACES:
+                self.made.clear()
+            self.made[key] = self._trace(batch, leaves)
+        function, structure = self.made[key]
+        with _kernels(self.model):
+            found = function([to_wide(leaf) for leaf in leaves])
+        return _packed(structure, found)
+
+    def _trace(self, batch: Any, leaves: list[np.ndarray]) -> Any:
+        inputs = [
+            K.placeholder(leaf.shape, dtype=WIDE.get(leaf.dtype.name, leaf.dtype.name))
+            for leaf in leaves
+        ]
+        left = iter(zip(inputs, leaves, strict=True))
+
+        def symbol(x: Any) -> Any:
+            if x is None:
+                return None
+            node, leaf = next(left)
+            return Traced(node, leaf.dtype.name)
+
+        outputs, updates, structure = self._built(tree.map_structure(symbol, batch), False)
+        return K.function(inputs, outputs, updates=updates, name=self.name), structure
+
+    def _built(self, symbols: Any, known: bool) -> tuple[list[Any], list[Any], Any]:
+        """Outputs, updates of variables, and the structure of the results."""
+        with traced(known), StatelessScope(state_mapping=_state(self.model)) as scope:
+            before = dict(scope.state_mapping)
+            results = self.method(symbols)
+            updates = [
+                K.update(owner_of(key)._node, in_dtype(value, owner_of(key)._dtype))
+                for key, value in scope.state_mapping.items()
+                if value is not before.get(key)
+            ]
+            results = tree.map_structure(plain, results)
+        return [node_of(x) for x in tree.flatten(results) if x is not None], updates, results
+
+    def _eagerly(self, batch: Any) -> Any:
+        symbols = tree.map_structure(
+            lambda x: None if x is None else Traced(node_of(x), np.asarray(plain(x)).dtype.name),
+            batch,
+        )
+        outputs, updates, structure = self._built(symbols, True)
+        found = K.function([], outputs, updates=updates, name=self.name)([])
+        return _packed(structure, found)
+
+
+def _state(model: Any) -> list[tuple[Any, Any]]:
+    """The variables of the model, its metrics and its optimizer, as symbols of the trace."""
+    optimizer = getattr(model, "optimizer", None)
+    known = {}
+    parts = [model.variables, model.metrics_variables, getattr(optimizer, "variables", [])]
+    for variable in [one for part in parts for one in part]:
+        if isinstance(getattr(variable, "_node", None), K.Variable):
+            known[id(variable)] = (variable, Traced(variable._node, variable._dtype))
+    return list(known.values())
+
+
+def _packed(structure: Any, found: list[np.ndarray]) -> Any:
+    """Arrays in the structure and the dtypes of the results."""
+    left = iter(found)
+
+    def value(x: Any) -> Any:
+        if x is None:
+            return None
+        array = next(left)
+        return from_wide(array, x.dtype) if isinstance(x, Traced) else array
+
+    return tree.map_structure(value, structure)
+
+
+@contextlib.contextmanager
+def _kernels(model: Any) -> Iterator[None]:
+    """No compiled code where the model was compiled with `jit_compile=False`."""
+    if getattr(model, "_jit_compile", None) is not False:
+        yield
+        return
+    with kernels_allowed(False):
+        yield

@@ -1,0 +1,27 @@
+"""What Keras 3 asks of a backend."""
+
+from keras.src.backend.common.name_scope import name_scope
+
+from kbench.keras3 import core, image, linalg, math, nn, numpy, random
+from kbench.keras3.core import (
+    IS_THREAD_SAFE,
+    SUPPORTS_COMPLEX_DTYPES,
+    SUPPORTS_RAGGED_TENSORS,
+    SUPPORTS_SPARSE_TENSORS,
+    Variable,
+    cast,
+    compute_output_spec,
+    cond,
+    convert_to_numpy,
+    convert_to_tensor,
+    device_scope,
+    is_tensor,
+    random_seed_dtype,
+    scatter,
+    shape,
+    stop_gradient,
+    vectorized_map,
+)
+from kbench.keras3.rnn import bidirectional_gru, bidirectional_lstm, cudnn_ok, gru, lstm, rnn
+
+distribution_lib = None  # one process: there are no devices to share a model out to

@@ -1,0 +1,216 @@
+"""Functions of Keras 3: an eager call and a trace agree, and gradients are those of differences."""
+
+import keras3_there  # noqa: F401  # isort: skip
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from kbench import backend as K
+from kbench.backend import ArgumentError
+from kbench.keras3.core import traced
+from kbench.keras3.gradients import gradients
+from kbench.keras3.tensor import Traced, is_traced
+
+DRAW = np.random.RandomState(7)
+X = DRAW.uniform(0.2, 0.8, (3, 4))
+Y = DRAW.uniform(0.2, 0.8, (3, 4))
+SQUARE = DRAW.uniform(0.1, 0.5, (3, 3)) + 2 * np.eye(3)
+IMAGE = DRAW.uniform(0, 1, (2, 5, 6, 3))
+VOLUME = DRAW.uniform(0, 1, (1, 4, 4, 4, 2))
+SIGNAL = DRAW.uniform(-1, 1, (2, 40))
+
+STEP = 2e-3
+"""How far operands are moved: most of Keras' functions of float64 give float32."""
+
+SMOOTH = {  # name -> function of the operands behind it, all of float64
+    **{
+        name: (getattr(ops, name), X)
+        for name in (
+            "arccos arcsin arctan arctanh arcsinh cbrt cosh sinh tan exp2 expm1 log10 log1p log2 "
+            "reciprocal sinc sqrt exp log tanh square i0 erf erfinv rsqrt gelu silu elu selu celu "
+            "log_sigmoid squareplus tanh_shrink softmax log_softmax logsumexp cumsum cumprod mean "
+            "std var sort ravel transpose max prod ptp nanmean nansum deg2rad".split()
+        )
+    },
+    **{
+        name: (getattr(ops, name), X, Y)
+        for name in "arctan2 hypot logaddexp logaddexp2 fmod add multiply power kron outer".split()
+    },
+    "erfc": (ops.erfc, X),
+    "arccosh": (lambda x: ops.arccosh(x + 1.5), X),
+    "roll": (lambda x: ops.roll(x, 1, 1), X),
+    "flip": (lambda x: ops.flip(x, 0), X),
+    "repeat": (lambda x: ops.repeat(x, 2, 1), X),
+    "pad_constant": (lambda x: ops.pad(x, ((1, 0), (0, 2)), constant_values=1.0), X),
+    "pad_reflect": (lambda x: ops.pad(x, ((1, 1), (2, 1)), mode="reflect"), X),
+    "diagonal": (lambda x: ops.diagonal(x, 1), X),
+    "diag": (lambda x: ops.diag(x, 1), SQUARE),
+    "tril": (lambda x: ops.tril(x, -1), SQUARE),
+    "take": (lambda x: ops.take(x, np.array([2, 0, 2]), axis=1), X),
+    "take_along_axis": (lambda x: ops.take_along_axis(x, np.array([[1], [0], [3]]), 1), X),
+    "advanced_index": (lambda x: x[np.array([0, 2]), 1:], X),
+    "top_k": (lambda x: ops.top_k(x, 2)[0], X),
+    "where": (lambda x, y: ops.where(x > y, x, y * y), X, Y),
+    "clip": (lambda x: ops.clip(x, 0.1, 0.9), X),
+    "average": (lambda x, y: ops.average(x, axis=0, weights=y), X, Y),
+    "cross": (lambda x, y: ops.cross(x[:, :3], y[:, :3]), X, Y),
+    "trapezoid": (ops.trapezoid, X),
+    "vander": (lambda x: ops.vander(x[0], 3), X),
+    "corrcoef": (ops.corrcoef, X),
+    "einsum": (lambda x, y: ops.einsum("ab,cb->ca", x, y), X, Y),
+    "einsum_three": (lambda x, y: ops.einsum("ab,cb,ad->cd", x, y, y), X, Y),
+    "einsum_diagonal": (lambda x: ops.einsum("aa->a", x), SQUARE),
+    "einsum_dots": (lambda x: ops.einsum("...a,...b->...ba", x, x), X),
+    "matmul": (lambda x, y: ops.matmul(x, ops.transpose(y)), X, Y),
+    "matmul_vector": (lambda x, y: ops.matmul(x, y[0]), X, Y),
+    "tensordot": (lambda x, y: ops.tensordot(x, y, ([0], [0])), X, Y),
+    "det": (ops.det, SQUARE),
+    "inv": (ops.inv, SQUARE),
+    "solve": (lambda x, y: ops.solve(x, y), SQUARE, X),
+    "cholesky": (lambda x: ops.cholesky(x @ ops.transpose(x) + np.eye(3)), SQUARE),
+    "eigh": (lambda x: ops.eigh(x + ops.transpose(x))[0], SQUARE),
+    "norm": (ops.norm, X),
+    "segment_sum": (lambda x: ops.segment_sum(x, np.array([1, 0, 1]), 2), X),
+    "segment_max": (lambda x: ops.segment_max(x, np.array([1, 0, 1]), 2), X),
+    "scatter": (lambda x: ops.scatter(np.array([[1], [0], [1]]), x, (3, 4)), X),
+    "scatter_update": (lambda x, y: ops.scatter_update(x, [[0, 1], [2, 2]], y[0, :2]), X, Y),
+    "slice_update": (lambda x, y: ops.slice_update(x, (1, 1), y[:2, :2]), X, Y),
+    "associative_scan": (lambda x: ops.associative_scan(lambda a, b: a * b, x, axis=1), X),
+    "scan": (lambda x: ops.scan(lambda c, v: (c * v, c + v), x[0], x)[1], X),
+    "fft": (lambda x: ops.fft((x, x * x))[0], X),
+    "fft_imaginary": (lambda x: ops.fft((x, x * x))[1], X),
+    "rfft": (lambda x: ops.rfft(x)[1], SIGNAL),
+    "irfft": (lambda x: ops.irfft(ops.rfft(x)), SIGNAL),
+    "stft": (lambda x: ops.stft(x, 8, 4, 8)[0], SIGNAL),
+    "conv": (lambda x: ops.conv(x, X[:3, :3, None, None] * np.ones((1, 1, 3, 2))), IMAGE),
+    "conv_groups": (lambda x: ops.conv(x, np.ones((2, 2, 1, 6)), padding="same"), IMAGE),
+    "conv_dilated": (
+        lambda x: ops.conv(x, np.ones((2, 2, 3, 2)), 2, "same", dilation_rate=2),
+        IMAGE,
+    ),
+    "conv_transpose": (lambda x: ops.conv_transpose(x, np.ones((3, 3, 2, 3)), 2, "same"), IMAGE),
+    "depthwise_conv": (lambda x: ops.depthwise_conv(x, np.ones((2, 2, 3, 2))), IMAGE),
+    "average_pool": (lambda x: ops.average_pool(x, 2, 1, "same"), IMAGE),
+    "max_pool": (lambda x: ops.max_pool(x, 2), VOLUME),
+    "adaptive_average_pool": (lambda x: ops.adaptive_average_pool(x, (3, 4)), IMAGE),
+    "adaptive_max_pool": (lambda x: ops.adaptive_max_pool(x, (3, 4)), IMAGE),
+    "unfold": (lambda x: ops.unfold(x, 2), IMAGE),
+    "depth_to_space": (lambda x: ops.space_to_depth(x[:, :4], 2), IMAGE),
+    "resize": (lambda x: ops.image.resize(x, (7, 4), antialias=True), IMAGE),
+    "resize_bicubic": (lambda x: ops.image.resize(x, (7, 9), "bicubic"), IMAGE),
+    "rgb_to_hsv": (ops.image.rgb_to_hsv, IMAGE),
+    "gaussian_blur": (ops.image.gaussian_blur, IMAGE),
+    "affine": (
+        lambda x: ops.image.affine_transform(x, np.array([0.9, 0.1, 0.3, 0, 1.1, 0.2, 0, 0])),
+        IMAGE,
+    ),
+    "attention": (
+        lambda x: ops.dot_product_attention(x, x, x, is_causal=True),
+        IMAGE,
+    ),
+    "flash_attention": (
+        lambda x: ops.dot_product_attention(x, x, x, is_causal=True, flash_attention=True),
+        IMAGE,
+    ),
+    "moments": (lambda x: ops.moments(x, 0)[1], X),
+    "binary_crossentropy": (lambda x, y: ops.binary_crossentropy(y, x), X, Y),
+    "categorical_crossentropy": (lambda x, y: ops.categorical_crossentropy(y, x), X, Y),
+    "ctc_loss": (
+        lambda x: ops.ctc_loss(np.array([[1, 2], [2, 1]]), x[:, :, :, 0], [2, 1], [5, 4]),
+        IMAGE,
+    ),
+}
+
+
+def _traced(function, arrays):
+    """What a function gives on symbols, evaluated."""
+    nodes = [K.placeholder(array.shape, dtype="float64") for array in arrays]
+    with traced():
+        found = function(*[Traced(node) for node in nodes])
+    assert is_traced(found)
+    return K.function(nodes, [found.node])(list(arrays))[0]
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_a_trace_gives_what_an_eager_call_gives(name):
+    function, *arrays = SMOOTH[name]
+    with np.errstate(all="ignore"):
+        eager = function(*arrays)
+    np.testing.assert_allclose(_traced(function, arrays), eager, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_gradients_are_those_of_differences(name):
+    function, *arrays = SMOOTH[name]
+    weights = DRAW.uniform(0.5, 1.5, np.shape(function(*arrays)))
+    variables = [keras.Variable(array, dtype="float64") for array in arrays]
+    found = gradients(lambda: ops.sum(function(*variables) * weights), variables)
+    for place, array in enumerate(arrays):
+        along = DRAW.uniform(-1, 1, array.shape)
+        ends = []
+        for sign in (1, -1):
+            moved = [*arrays]
+            moved[place] = array + sign * STEP * along
+            ends.append(np.sum(_traced(function, moved).astype("float64") * weights))
+        wanted = (ends[0] - ends[1]) / (2 * STEP)
+        np.testing.assert_allclose(np.sum(found[place] * along), wanted, rtol=5e-3, atol=8e-3)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32"])
+def test_narrow_floats_are_rounded_once(dtype):
+    x = np.asarray(DRAW.uniform(-2, 2, (5, 6))).astype(dtype)
+    node = K.placeholder(x.shape, dtype="float16" if dtype == "float16" else "float32")
+    with traced():
+        found = ops.sum(ops.exp(Traced(node, dtype)) * 2, axis=1)
+    eager = ops.sum(ops.exp(x) * 2, axis=1)
+    assert found.dtype == eager.dtype.name == dtype
+    value = K.function([node], [found.node])([x.astype(node.dtype)])[0]
+    np.testing.assert_allclose(value.astype("float32"), eager.astype("float32"), rtol=1e-2)
+
+
+def test_eager_functions_promote_as_keras_does():
+    found = ops.add(np.ones(3, "int32"), np.ones(3, "float32"))
+    assert found.dtype == "float32"
+    np.testing.assert_array_equal(found, [2, 2, 2])
+    assert ops.divide(np.ones(3, "int64"), 2).dtype == "float32"
+    assert float(ops.reciprocal(4.0)) == 0.25
+
+
+def test_a_shape_that_depends_on_values_is_refused_in_a_trace():
+    with traced(), pytest.raises(NotImplementedError, match="not known in a traced step"):
+        ops.nonzero(Traced(K.placeholder((3,), dtype="float32")))
+
+
+def test_an_array_on_the_left_meets_a_symbol():
+    node = K.placeholder((3,), dtype="float32")
+    with traced():
+        total = np.ones(3, "float32")
+        total += Traced(node)
+        total = np.float32(2) * total
+    assert is_traced(total)
+    value = K.function([node], [total.node])([np.arange(3, dtype="float32")])[0]
+    np.testing.assert_array_equal(value, [2, 4, 6])
+
+
+def test_a_gradient_of_ones_own():
+    @ops.custom_gradient
+    def halved(x):
+        def grad(upstream):
+            return upstream * 0.5
+
+        return x * 1.0, grad
+
+    variable = keras.Variable(np.arange(3.0), dtype="float32")
+    (found,) = gradients(lambda: ops.sum(halved(variable)), [variable])
+    np.testing.assert_array_equal(found, [0.5, 0.5, 0.5])
+
+
+def test_gradients_of_what_is_no_function_is_refused():
+    with pytest.raises(TypeError, match="loss is ndarray"):
+        gradients(np.ones(()), [])
+
+
+def test_a_blank_among_labels_is_refused():
+    with pytest.raises(ArgumentError):
+        ops.ctc_loss(np.array([[0, 1]]), np.ones((1, 5, 3), "float32"), [2], [5])

@@ -1,0 +1,132 @@
+"""Layers of Keras 3: a traced prediction is that of an eager call, and training lowers the loss."""
+
+import keras3_there  # noqa: F401  # isort: skip
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+DRAW = np.random.RandomState(5)
+ROWS = DRAW.randn(12, 6).astype("float32")
+STEPS = DRAW.randn(12, 7, 4).astype("float32")
+IMAGES = DRAW.randn(12, 8, 8, 3).astype("float32")
+VOLUMES = DRAW.randn(12, 4, 4, 4, 2).astype("float32")
+TOKENS = DRAW.randint(0, 20, (12, 7))
+
+CASES = {
+    "dense": (ROWS, [layers.Dense(4, "gelu")]),
+    "conv1d": (STEPS, [layers.Conv1D(3, 3, padding="causal", dilation_rate=2)]),
+    "conv1d_transpose": (STEPS, [layers.Conv1DTranspose(3, 3, 2)]),
+    "conv2d": (IMAGES, [layers.Conv2D(4, 3, 2, padding="same", activation="relu")]),
+    "conv2d_groups": (IMAGES, [layers.Conv2D(6, 3, groups=3)]),
+    "conv2d_transpose": (IMAGES, [layers.Conv2DTranspose(4, 3, 2, padding="same")]),
+    "conv3d": (VOLUMES, [layers.Conv3D(3, 2)]),
+    "conv3d_transpose": (VOLUMES, [layers.Conv3DTranspose(3, 2, 2)]),
+    "depthwise1d": (STEPS, [layers.DepthwiseConv1D(3)]),
+    "depthwise": (IMAGES, [layers.DepthwiseConv2D(3, depth_multiplier=2)]),
+    "separable": (IMAGES, [layers.SeparableConv2D(4, 3)]),
+    "max_pool": (IMAGES, [layers.MaxPooling2D(), layers.Conv2D(2, 2)]),
+    "average_pool": (STEPS, [layers.AveragePooling1D(2), layers.Dense(2)]),
+    "global_pool": (VOLUMES, [layers.GlobalAveragePooling3D(), layers.Dense(2)]),
+    "batch_normalization": (IMAGES, [layers.BatchNormalization(), layers.Conv2D(2, 3)]),
+    "layer_normalization": (STEPS, [layers.LayerNormalization(), layers.Dense(2)]),
+    "group_normalization": (IMAGES, [layers.GroupNormalization(3), layers.Conv2D(2, 3)]),
+    "dropout": (ROWS, [layers.Dense(16, "relu"), layers.Dropout(0.3), layers.Dense(2)]),
+    "embedding": (TOKENS, [layers.Embedding(20, 5, mask_zero=True), layers.LSTM(3)]),
+    "lstm": (STEPS, [layers.LSTM(5, return_sequences=True)]),
+    "gru": (STEPS, [layers.GRU(5)]),
+    "simple_rnn": (STEPS, [layers.SimpleRNN(5, go_backwards=True)]),
+    "bidirectional": (STEPS, [layers.Bidirectional(layers.GRU(4))]),
+    "conv_lstm": (DRAW.randn(8, 3, 6, 2).astype("float32"), [layers.ConvLSTM1D(2, 2)]),
+    "time_distributed": (STEPS, [layers.TimeDistributed(layers.Dense(3))]),
+    "einsum_dense": (STEPS, [layers.EinsumDense("abc,cd->abd", (7, 3))]),
+    "flatten": (IMAGES, [layers.Flatten(), layers.Dense(3)]),
+}
+
+
+def _targets(model, x):
+    return DRAW.uniform(-0.5, 0.5, (len(x), *model.output_shape[1:])).astype("float32")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_layer_predicts_as_it_is_called_and_trains(name):
+    keras.utils.set_random_seed(1)
+    x, parts = CASES[name]
+    model = keras.Sequential([keras.Input(x.shape[1:]), *parts])
+    np.testing.assert_allclose(model.predict(x, verbose=0), model(x), rtol=1e-4, atol=1e-5)
+    model.compile(keras.optimizers.Adam(0.02), "mse")
+    y = _targets(model, x)
+    losses = model.fit(x, y, batch_size=len(x), epochs=12, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+
+
+def test_attention_trains():
+    keras.utils.set_random_seed(1)
+    inputs = keras.Input((7, 4))
+    found = layers.MultiHeadAttention(2, 3)(inputs, inputs, use_causal_mask=True)
+    model = keras.Model(inputs, layers.Dense(2)(layers.Add()([inputs, found])))
+    np.testing.assert_allclose(model.predict(STEPS, verbose=0), model(STEPS), rtol=1e-4, atol=1e-5)
+    model.compile("adam", "mse")
+    y = _targets(model, STEPS)
+    losses = model.fit(STEPS, y, epochs=10, verbose=0).history["loss"]
+    assert losses[-1] < losses[0]
+
+
+def test_batch_normalization_moves_its_means():
+    layer = layers.BatchNormalization(momentum=0.5)
+    model = keras.Sequential([keras.Input((6,)), layer])
+    model.compile(keras.optimizers.SGD(0.0), "mse")
+    model.fit(ROWS, ROWS, batch_size=12, verbose=0)
+    np.testing.assert_allclose(layer.moving_mean, 0.5 * ROWS.mean(0), rtol=1e-4, atol=1e-6)
+    wanted = 0.5 + 0.5 * ROWS.var(0)
+    np.testing.assert_allclose(layer.moving_variance, wanted, rtol=1e-4)
+
+
+def test_dropout_draws_by_its_seed():
+    ones = np.ones((50, 40), "float32")
+    first, second = (layers.Dropout(0.25, seed=9) for _ in range(2))
+    mask = first(ones, training=True)
+    np.testing.assert_array_equal(mask, second(ones, training=True))
+    assert not np.array_equal(mask, first(ones, training=True))  # the generator has gone on
+    assert set(np.unique(mask)) == {np.float32(0), np.float32(1 / 0.75)}
+    assert abs(mask.mean() - 1) < 0.05
+    draws = [keras.random.dropout(ones, 0.25, seed=4) for _ in range(2)]
+    np.testing.assert_array_equal(*draws)
+
+
+def test_a_traced_step_draws_as_an_eager_call():
+    model = keras.Sequential([keras.Input((40,)), layers.Dropout(0.5, seed=2)])
+    other = layers.Dropout(0.5, seed=2)
+    ones = np.ones((8, 40), "float32")
+    seen = []
+
+    class Seeing(keras.Model):
+        def train_step(self, data):
+            return {"sum": keras.ops.sum(self(data[0], training=True)[0])}
+
+    wrapped = Seeing(model.inputs, model.outputs)
+    wrapped.compile("sgd", "mse")
+    for _ in range(2):
+        seen.append(wrapped.train_on_batch(ones, ones, return_dict=True)["sum"])
+    wanted = [float(np.sum(other(ones, training=True)[0])) for _ in range(2)]
+    np.testing.assert_allclose(seen, wanted)
+
+
+@pytest.mark.parametrize("file", ["model.keras", "model.h5", "model.weights.h5"])
+def test_files(tmp_path, file):
+    def made():
+        parts = [layers.Conv2D(3, 3), layers.BatchNormalization(), layers.Flatten()]
+        return keras.Sequential([keras.Input((8, 8, 3)), *parts, layers.Dense(2)])
+
+    model = made()
+    model.compile("adam", "mse")
+    model.fit(IMAGES, np.zeros((12, 2), "float32"), verbose=0)
+    if file.endswith("weights.h5"):
+        model.save_weights(tmp_path / file)
+        other = made()
+        other.load_weights(tmp_path / file)
+    else:
+        model.save(tmp_path / file)
+        other = keras.saving.load_model(tmp_path / file, compile=file.endswith(".keras"))
+    wanted = model.predict(IMAGES, verbose=0)
+    np.testing.assert_allclose(other.predict(IMAGES, verbose=0), wanted, rtol=1e-6)

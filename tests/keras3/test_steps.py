@@ -1,0 +1,206 @@
+"""The ways in which Keras 3 runs steps on kbench, and what `compile` says about them."""
+
+import keras3_there  # noqa: F401  # isort: skip
+import json
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+from kbench.api import operations
+from kbench.keras3 import repairs
+from kbench.keras3.gradients import gradients
+
+DRAW = np.random.RandomState(11)
+X = DRAW.randn(40, 5).astype("float32")
+Y = DRAW.randn(40, 2).astype("float32")
+
+
+def _model(**options):
+    keras.utils.set_random_seed(3)
+    model = keras.Sequential([keras.Input((5,)), layers.Dense(4, "tanh"), layers.Dense(2)])
+    model.compile(keras.optimizers.SGD(0.1, 0.9), "mse", metrics=["mae"], **options)
+    return model
+
+
+def _losses(model, **options):
+    history = model.fit(X, Y, batch_size=8, epochs=3, shuffle=False, verbose=0, **options)
+    return history.history["loss"], model.get_weights()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"run_eagerly": True}, {"jit_compile": False}, {"jit_compile": True}],
+    ids=str,
+)
+def test_the_ways_to_run_a_step_agree(options):
+    losses, weights = _losses(_model())
+    others, same = _losses(_model(**options))
+    np.testing.assert_allclose(losses, others, rtol=1e-5)
+    for one, other in zip(weights, same, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_run_eagerly_shows_values_to_python():
+    seen = []
+
+    class Seeing(layers.Layer):
+        def call(self, x):
+            seen.append(float(keras.ops.sum(x)))
+            return x if seen[-1] > -1e9 else -x
+
+        def compute_output_spec(self, x):
+            return keras.KerasTensor(x.shape, x.dtype)
+
+    model = keras.Sequential([keras.Input((5,)), Seeing(), layers.Dense(2)])
+    model.compile("sgd", "mse", run_eagerly=True)
+    seen.clear()
+    model.fit(X[:8], Y[:8], batch_size=4, shuffle=False, verbose=0)
+    built, *steps = seen  # once on ones, before the first step
+    assert built == 20
+    np.testing.assert_allclose(steps, [X[:4].sum(), X[4:8].sum()], rtol=1e-4)
+
+
+def test_a_value_that_python_asks_for_is_named_in_a_trace():
+    class Asking(layers.Layer):
+        def call(self, x):
+            return x if keras.ops.sum(x) > 0 else -x
+
+        def compute_output_shape(self, shape):
+            return shape
+
+        def compute_output_spec(self, x):
+            return keras.KerasTensor(x.shape, x.dtype)
+
+    model = keras.Sequential([keras.Input((5,)), Asking()])
+    with pytest.raises(TypeError, match="run_eagerly=True shows it"):
+        model.predict(X, verbose=0)
+
+
+def test_jit_compile_false_runs_no_compiled_code(monkeypatch):
+    asked = []
+    before = operations.config.allow_kernels
+    monkeypatch.setattr(
+        operations.config, "allow_kernels", lambda wanted: asked.append(wanted) or before(wanted)
+    )
+    model = _model(jit_compile=False)
+    model.train_on_batch(X, Y)
+    assert asked[0] is False and len(asked) == 2
+    _model().train_on_batch(X, Y)
+    assert len(asked) == 2
+
+
+def test_several_steps_an_execution_call_back_once():
+    told = []
+    callback = keras.callbacks.LambdaCallback(on_train_batch_end=lambda i, logs: told.append(i))
+    losses, _ = _losses(_model(steps_per_execution=5), callbacks=[callback])
+    alone, _ = _losses(_model())
+    np.testing.assert_allclose(losses, alone, rtol=1e-6)
+    assert told == [4, 4, 4]
+
+
+def test_single_batches():
+    model = _model()
+    loss, mae = model.test_on_batch(X, Y)
+    error = model.predict_on_batch(X) - Y
+    assert loss == pytest.approx(float((error**2).mean()), rel=1e-5)
+    assert mae == pytest.approx(float(np.abs(error).mean()), rel=1e-5)
+    model.reset_metrics()
+    first = model.train_on_batch(X, Y, return_dict=True)["loss"]
+    assert first == pytest.approx(loss, rel=1e-5)
+    for _ in range(5):
+        model.train_on_batch(X, Y)
+    model.reset_metrics()
+    assert model.test_on_batch(X, Y)[0] < loss
+
+
+def test_weights_of_samples_and_classes_weigh_the_loss():
+    model = keras.Sequential([keras.Input((5,)), layers.Dense(3, activation="softmax")])
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    labels = np.arange(40) % 3
+    rows = -np.log(model.predict(X, verbose=0)[np.arange(40), labels])
+    by_class = np.array([1.0, 2.0, 0.5])[labels]
+    weighted = model.evaluate(X, labels, batch_size=40, sample_weight=by_class, verbose=0)
+    assert weighted == pytest.approx(float((rows * by_class).mean()), rel=1e-4)
+    weights = {0: 1.0, 1: 2.0, 2: 0.5}
+    trained = model.train_on_batch(X, labels, class_weight=weights)
+    assert trained == pytest.approx(weighted, rel=1e-4)
+
+
+def test_validation_callbacks_and_a_step_of_ones_own():
+    class Own(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(2)
+
+        def call(self, x):
+            return self.dense(x)
+
+        def train_step(self, data):
+            x, y = data
+            loss = keras.ops.mean(keras.ops.square(self(x) - y))
+            found = gradients(loss, self.trainable_variables)
+            self.optimizer.apply(found, self.trainable_variables)
+            return {"own_loss": loss}
+
+    model = Own()
+    model.compile("adam", "mse")
+    stop = keras.callbacks.EarlyStopping("val_loss", patience=0, min_delta=10.0)
+    history = model.fit(X, Y, epochs=9, validation_data=(X, Y), callbacks=[stop], verbose=0)
+    assert len(history.epoch) == 2
+    assert set(history.history) == {"own_loss", "val_loss"}
+
+
+def test_float16_is_scaled_and_bfloat16_trains():
+    for policy in ("mixed_float16", "mixed_bfloat16"):
+        model = keras.Sequential(
+            [keras.Input((5,)), layers.Dense(8, "relu", dtype=policy), layers.Dense(2)]
+        )
+        model.compile(keras.optimizers.Adam(0.01), "mse", auto_scale_loss=True)
+        losses = model.fit(X, Y, epochs=15, verbose=0).history["loss"]
+        assert losses[-1] < losses[0]
+
+
+def test_a_loop_of_ones_own():
+    model = _model()
+
+    def loss():
+        return keras.ops.mean(keras.ops.square(model(X) - Y))
+
+    before = float(loss())
+    for _ in range(20):
+        found = gradients(loss, model.trainable_variables)
+        for variable, slope in zip(model.trainable_variables, found, strict=True):
+            variable.assign_sub(0.1 * slope)
+    assert float(loss()) < before
+
+
+@pytest.mark.slow  # a process of its own
+def test_keras_json_chooses_too(tmp_path):
+    (tmp_path / "keras.json").write_text(json.dumps({"backend": "kbench"}))
+    code = "import keras_kbench, keras; print(keras.config.backend())"
+    environment = {
+        name: value
+        for name, value in keras3_there.os.environ.items()
+        if name not in ("KERAS_BACKEND",)
+    }
+    environment["KERAS_HOME"] = str(tmp_path)
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
+    )
+    assert found.stdout.strip() == "kbench", found.stderr
+
+
+def test_an_unknown_source_is_named(tmp_path):
+    file = tmp_path / "backend.py"
+    file.write_text("other = True\n")
+    with pytest.raises(ImportError, match=r"tested with 3\.15\.1"):
+        repairs._Loader("keras.src.backend", str(file)).get_code("keras.src.backend")
+
+
+def test_export_says_that_it_is_not_there(tmp_path):
+    with pytest.raises(NotImplementedError, match="export"):
+        _model().export(tmp_path / "model")

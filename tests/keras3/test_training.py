@@ -1,0 +1,55 @@
+"""Models of Keras 3 train on kbench as mathematics says."""
+
+import keras3_there  # noqa: F401  # isort: skip
+import keras
+import numpy as np
+import pytest
+from keras import layers
+
+
+def _data(count=64, width=5):
+    draw = np.random.RandomState(3)
+    x = draw.randn(count, width).astype("float32")
+    return x, draw.randn(count, 2).astype("float32")
+
+
+def test_a_step_of_gradient_descent_is_that_of_numpy():
+    x, y = _data()
+    model = keras.Sequential([keras.Input((5,)), layers.Dense(2)])
+    w, b = (np.array(value) for value in model.get_weights())
+    model.compile(keras.optimizers.SGD(0.1), "mse")
+    history = model.fit(x, y, batch_size=32, epochs=2, shuffle=False, verbose=0)
+    for _ in range(2):
+        losses = []
+        for part in (slice(0, 32), slice(32, 64)):
+            error = x[part] @ w + b - y[part]
+            losses.append(np.mean(error**2))
+            slope = 2 * error / error.size
+            w, b = w - 0.1 * x[part].T @ slope, b - 0.1 * slope.sum(0)
+    np.testing.assert_allclose(model.get_weights()[0], w, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(model.get_weights()[1], b, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(history.history["loss"][-1], np.mean(losses), rtol=1e-5)
+
+
+def test_fit_evaluate_predict_save_and_load(tmp_path):
+    x, _ = _data(200)
+    labels = x[:, :3].argmax(1)
+    inputs = [keras.Input((5,)), layers.Dense(16, activation="tanh")]
+    model = keras.Sequential([*inputs, layers.Dense(3, activation="softmax")])
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    history = model.fit(x, labels, epochs=20, validation_split=0.1, verbose=0).history
+    assert history["loss"][-1] < 0.8 * history["loss"][0]
+    loss, accuracy = model.evaluate(x, labels, verbose=0)
+    chances = model.predict(x, verbose=0)
+    right = chances[np.arange(200), labels]
+    assert loss == pytest.approx(float(-np.log(right).mean()), rel=1e-4)
+    assert accuracy == pytest.approx(float((chances.argmax(1) == labels).mean()))
+    for name in ("model.keras", "model.weights.h5"):
+        if name.endswith(".keras"):
+            model.save(tmp_path / name)
+            other = keras.saving.load_model(tmp_path / name)
+        else:
+            model.save_weights(tmp_path / name)
+            other = keras.models.clone_model(model)
+            other.load_weights(tmp_path / name)
+        np.testing.assert_array_equal(other.predict(x, verbose=0), chances)

@@ -1,0 +1,20 @@
+"""Imported first by tests of Keras 3: they are skipped where the environment has another Keras."""
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+
+import pytest
+
+try:
+    FOUND = version("keras")
+except PackageNotFoundError:
+    FOUND = "none"
+if not FOUND.startswith("3."):
+    pytest.skip(
+        f"Keras here is {FOUND}; Keras 3 and Keras 2.3.1 are one package, so .ci/run has an "
+        "environment of its own for these tests",
+        allow_module_level=True,
+    )
+
+os.environ["KERAS_BACKEND"] = "kbench"
+import keras_kbench  # noqa: E402, F401  # before keras: it makes the name of the backend known
