@@ -31,7 +31,16 @@ from kbench.keras3.control import (
 )
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.scatter import scatter, scatter_update, slice, slice_update, unstack
-from kbench.keras3.tensor import WIDE, Traced, from_wide, node_of, plain, to_wide, tracing
+from kbench.keras3.tensor import (
+    WIDE,
+    Traced,
+    array_as,
+    from_wide,
+    node_of,
+    plain,
+    to_wide,
+    tracing,
+)
 
 __all__ = [
     "IS_THREAD_SAFE", "SUPPORTS_COMPLEX_DTYPES", "SUPPORTS_RAGGED_TENSORS",
@@ -141,8 +150,7 @@ def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any
 def _as_array(array: np.ndarray, dtype: str | None) -> np.ndarray:
     if dtype in (None, array.dtype.name, "string"):
         return array
-    with np.errstate(all="ignore"):
-        return array.astype(dtype)
+    return array_as(array, str(dtype))
 
 
 def _stacked(parts: Any) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from keras.src import tree
 
 from kbench import backend as K
+from kbench.api import operations
 from kbench.api.operations import Spec, Tensor, numpy_call
 
 WIDE = {"bfloat16": "float32", "float8_e4m3fn": "float32", "float8_e5m2": "float32"}
@@ -108,6 +109,46 @@ def to_wide(array: np.ndarray) -> np.ndarray:
     return array if wide is None else array.astype(wide)
 
 
+def _limits(source: str, dtype: str) -> tuple[np.iinfo, float, float] | None:
+    """What an integer dtype holds, and its ends in a float dtype; None for other conversions."""
+    if np.dtype(dtype).kind not in "iu" or not np.issubdtype(np.dtype(source), np.floating):
+        return None
+    whole = np.iinfo(dtype)
+    with np.errstate(over="ignore"):
+        low, high = (float(np.dtype(source).type(end)) for end in (whole.min, whole.max))
+    return whole, low, high
+
+
+def array_as(array: np.ndarray, dtype: str) -> np.ndarray:
+    """The elements in another dtype.
+
+    A float that an integer dtype does not hold becomes the nearest that it does, and NaN becomes 0,
+    as on XLA. NumPy and C give whatever the processor gives there.
+    """
+    wide = to_wide(array)
+    limits = _limits(wide.dtype.name, dtype)
+    with np.errstate(all="ignore"):
+        found = np.asarray(array.astype(dtype))
+        if limits is None:
+            return found
+        whole, low, high = limits
+        found = np.where(wide >= high, whole.max, np.where(wide <= low, whole.min, found))
+        return np.where(wide == wide, found, 0).astype(dtype)
+
+
+def node_as(node: Tensor, dtype: str) -> Tensor:
+    """The same for a node of a dtype that the engine has."""
+    limits = _limits(node.spec.dtype, dtype)
+    found = K.cast(node, dtype)
+    if limits is None:
+        return found
+    whole, low, high = limits
+    ends = [K.constant(end, dtype=dtype) for end in (whole.min, whole.max, 0)]
+    found = operations.where(K.less_equal(node, low), ends[0], found)
+    found = operations.where(K.greater_equal(node, high), ends[1], found)
+    return operations.where(K.equal(node, node), found, ends[2])
+
+
 def _round_to(dtype: str) -> Callable[[np.ndarray], np.ndarray]:
     return lambda x: x.astype(dtype).astype(x.dtype)
 
@@ -132,9 +173,7 @@ def in_dtype(x: Any, dtype: str) -> Tensor:
         return finish(x.node, dtype).node if dtype in WIDE else K.cast(x.node, wide)
     if is_variable(x):
         return in_dtype(x.value, dtype)
-    with np.errstate(all="ignore"):
-        array = np.asarray(x).astype(dtype)
-    return K.constant(to_wide(array), dtype=wide)
+    return K.constant(to_wide(array_as(np.asarray(x), dtype)), dtype=wide)
 
 
 def node_of(value: Any) -> Tensor:

@@ -214,3 +214,20 @@ def test_gradients_of_what_is_no_function_is_refused():
 def test_a_blank_among_labels_is_refused():
     with pytest.raises(ArgumentError):
         ops.ctc_loss(np.array([[0, 1]]), np.ones((1, 5, 3), "float32"), [2], [5])
+
+
+@pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"])
+def test_a_float_beyond_an_integer_becomes_its_end(source, dtype):
+    with np.errstate(over="ignore"):
+        x = np.array([-np.inf, -3e38, -1.9, -0.5, 0.5, 1.9, 99.6, 3e38, np.inf, np.nan])
+        x = x.astype(source)
+    ends = np.iinfo(dtype)
+    least = max(int(ends.min), -1)
+    wanted = [ends.min, ends.min, least, 0, 0, 1, 99, ends.max, ends.max, 0]
+    np.testing.assert_array_equal(ops.cast(x, dtype), np.array(wanted, dtype))
+    node = K.placeholder(x.shape, dtype="float32" if source == "bfloat16" else source)
+    with traced():
+        found = ops.cast(Traced(node, source), dtype)
+    value = K.function([node], [found.node])([x.astype(node.dtype)])[0]
+    np.testing.assert_array_equal(value, np.array(wanted, dtype))

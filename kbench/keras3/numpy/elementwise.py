@@ -13,7 +13,16 @@ from keras.src.backend.common.dtypes import result_type
 from kbench import backend as K
 from kbench.api import operations as engine
 from kbench.keras3.host import common_dtype, dtype_of, operand
-from kbench.keras3.tensor import Traced, finish, in_dtype, is_traced, operation, to_wide
+from kbench.keras3.tensor import (
+    Traced,
+    array_as,
+    finish,
+    in_dtype,
+    is_traced,
+    node_as,
+    operation,
+    to_wide,
+)
 
 
 def float_type(*operands: Any) -> str:
@@ -204,12 +213,14 @@ _round = _unary("round", K.round, np.rint, "same")
 
 
 def cast(x: Any, dtype: str) -> Any:
-    """Every element in another dtype."""
+    """Every element in another dtype; floats beyond an integer dtype become its ends, NaN 0."""
     x = operand(x)
-    if is_traced(x):
-        return finish(in_dtype(x, x.dtype), dtype) if x.dtype != dtype else x
-    with np.errstate(all="ignore"):
-        return np.asarray(x).astype(dtype)
+    if not is_traced(x):
+        return array_as(np.asarray(x), dtype)
+    if x.dtype == dtype:
+        return x
+    node = in_dtype(x, x.dtype)
+    return finish(node_as(node, dtype) if np.dtype(dtype).kind in "iu" else node, dtype)
 
 
 _REFLECTED = {"add": add, "sub": subtract, "mul": multiply, "truediv": divide, "pow": power}
