@@ -23,6 +23,8 @@ MAX_VALUE_BYTES = 4 << 20
 """Of one value: some milliseconds to copy, and to compare with what it was."""
 MAX_VALUE_OBJECTS = 2_000
 """Within one value: about a millisecond."""
+_WORD_BYTES = 8
+"""That are compared at once."""
 _OBJECT_BYTES = 64
 """Counted for each object in a container."""
 _SEQUENCES: dict[type, Any] = {
@@ -251,8 +253,11 @@ def same_bytes(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two plain arrays of one shape and dtype have the same bytes."""
     if not (one.flags.c_contiguous and other.flags.c_contiguous):
         return one.tobytes() == other.tobytes()
-    word = np.uint64 if one.nbytes % 8 == 0 else np.uint8
-    left, right = (held.reshape(-1).view(word) for held in (one, other))
+    if not one.nbytes:
+        return True
+    left, right = (held.reshape(-1).view(np.uint8) for held in (one, other))
+    if left.size % _WORD_BYTES == 0:
+        left, right = left.view(np.uint64), right.view(np.uint64)
     return bool(np.array_equal(left, right))
 
 
