@@ -49,11 +49,15 @@ class Channel:
     def __init__(self, shell: Shell) -> None:
         self._shell = shell
         self._comms: dict[str, Comm] = {}
+        self._twins: list[Comm] = []
         self._listening: set[str] = set()  # those to which changes are pushed
         self.inspector = Inspector(shell.user_ns, publish=self.publish, hidden=shell.user_ns_hidden)
 
     def open(self, comm: Comm, message: JsonObject) -> None:
         """A front end opens the target; its first request may come with that."""
+        if (twin := self._comms.get(comm.comm_id)) is not None:
+            # Asked for twice. A comm that is collected says that its id is closed: keep it.
+            self._twins.append(twin)
         self._comms[comm.comm_id] = comm
         comm.on_msg(lambda received: self._serve(comm, received))
         comm.on_close(lambda _closed: self._closed(comm.comm_id))

@@ -199,9 +199,11 @@ def test_what_a_starting_kernel_loses_is_sent_again(
     monkeypatch.setattr(connection, "_UNANSWERED_SECONDS", 0.5)
     watched = make(KernelSession, tmp_path)
     assert len(watched.of(events.Started)) == 1 and watched.of(events.Started)[0].problem == ""
-    watched.run("v = K.variable([1.0, 2.0], name='v')")
+    watched.run("v = K.variable([1.0, 2.0], name='v')\nimport gc\ngc.collect()")
     cell = watched.session.execute("import time\ntime.sleep(1.0)")
-    assert replied(watched.session, "stats", name="v", timeout=0.9)["data"]["max"] == 2.0
+    reply = replied(watched.session, "stats", name="v", timeout=0.9)
+    assert reply["ok"], reply
+    assert reply["data"]["max"] == 2.0
     assert watched.done(cell).ok and len(watched.of(events.Started)) == 1
     watched.session.shutdown()
 
