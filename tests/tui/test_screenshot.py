@@ -94,7 +94,13 @@ def test_the_keys_that_the_documentation_names_are_bound() -> None:
     page = (ROOT / "docs" / "terminal.md").read_text("utf-8")
     bound = {one for key in keys.TABLE for one in key.keys.split(",")}
     names = {"[": "left_square_bracket", "]": "right_square_bracket", "/": "slash", ":": "colon"}
-    names |= {",": "comma", ".": "full_stop"}
+    names |= {
+        ",": "comma",
+        ".": "full_stop",
+        "<": "less_than_sign",
+        ">": "greater_than_sign",
+        "@": "at",
+    }
     told = set(re.findall(r"`(\S|F\d+|\^[A-Z]|alt\+\w)`", page))
     assert len(told) > 30
     for one in told:

@@ -24,7 +24,8 @@ NARROW_CELLS = 64
 class Column:
     """`rank` 0 is always shown, higher ranks go first; the `stretch` column takes what is left.
 
-    A column may be cut down to `least` cells before another is left out for it.
+    A column may be cut down to `least` cells before another is left out for it, and further, down
+    to `bare`, before one of rank 1 is.
     """
 
     title: str
@@ -32,7 +33,15 @@ class Column:
     right: bool = False
     most: int = 40
     least: int = 0
+    bare: int = 0
     stretch: bool = False
+
+
+def _cut_bare(columns: Sequence[Column], needed: Sequence[int]) -> list[int]:
+    return [
+        min(cells, column.bare) if column.bare else cells
+        for cells, column in zip(needed, columns, strict=True)
+    ]
 
 
 def column_widths(
@@ -52,7 +61,10 @@ def column_widths(
         last = max(shown, key=lambda at: (columns[at].rank, at))
         if columns[last].rank == 0:
             break
-        shown.discard(last)
+        if columns[last].rank == 1 and (cut := _cut_bare(columns, needed)) != needed:
+            needed = cut
+        else:
+            shown.discard(last)
     widths = [needed[at] if at in shown else 0 for at in range(len(columns))]
     spare = width - sum(widths[at] + gap for at in shown) + gap
     for at in sorted(shown, key=lambda at: columns[at].stretch):

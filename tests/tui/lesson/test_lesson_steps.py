@@ -169,7 +169,7 @@ async def test_free_play_and_back() -> None:
         await enter(pilot, ":back")
         assert controller.model.at == 2
         await enter(pilot, ":nonsense")
-        assert "no command :nonsense" in said(app)
+        assert "unknown command :nonsense" in said(app)
 
 
 async def test_going_on_runs_what_later_steps_need() -> None:

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
+from textual.app import App
 from textual.content import Content
+from textual.geometry import Size
 
-from kbench.tui.panes.rows import NameRow
+from kbench.tui.panes.rows import NameRow, Statistics
 from kbench.tui.panes.value import words
+from kbench.tui.panes.value.entries import EntriesView
+from kbench.tui.panes.value.picture import PictureView
+from kbench.tui.panes.value.slices import Target
+from kbench.tui.panes.value.trail import Trail
 from kbench.tui.session.bars import Line
 from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 
-if TYPE_CHECKING:
-    from kbench.tui.panes.value.view import ValuePane
-
 MIN_HISTOGRAM_ROWS = 14
 """Rows of the pane from which on the histogram has a line of its own."""
 
 
-def write(pane: ValuePane) -> None:
+class Shown(Protocol):
+    """What the lines tell of: the pane of the value."""
+
+    row: NameRow | None
+    stats: Statistics | None
+    note: str
+    shown: str
+    trail: Trail
+    as_picture: bool
+
+    @property
+    def app(self) -> App[Any]: ...
+    @property
+    def size(self) -> Size: ...
+    @property
+    def when(self) -> str: ...
+    @property
+    def entries(self) -> EntriesView: ...
+    @property
+    def picture(self) -> PictureView: ...
+    @property
+    def target(self) -> Target | None: ...
+    def query_one(self, selector: str, expect_type: type[Line]) -> Line: ...
+
+
+def write(pane: Shown) -> None:
     """Say what the pane shows, and where its cursor stands."""
     row = pane.row
     head, axes = pane.query_one("#value-head", Line), pane.query_one("#value-axes", Line)
@@ -34,7 +62,7 @@ def write(pane: ValuePane) -> None:
     axes.show(Content.styled(f" {_place(pane, row, (axes.size.width or 80) - 1)}", MUTED))
 
 
-def _place(pane: ValuePane, row: NameRow, width: int) -> str:
+def _place(pane: Shown, row: NameRow, width: int) -> str:
     if pane.note:
         return safe(pane.note)
     if row.openable:
@@ -46,7 +74,7 @@ def _place(pane: ValuePane, row: NameRow, width: int) -> str:
     return words.where(row, pane.target, drawn, width, at)
 
 
-def _write_numbers(pane: ValuePane, row: NameRow | None) -> None:
+def _write_numbers(pane: Shown, row: NameRow | None) -> None:
     held = row is not None and row.held
     stats = (pane.stats or row.stats) if row is not None and held else None
     glyphs: Glyphs = getattr(pane.app, "glyphs", UNICODE)

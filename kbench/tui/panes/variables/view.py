@@ -101,7 +101,13 @@ class VariablesTable(Table):
         Column("shape", 1, most=26),
         Column("dtype", 3, most=10),
         Column("size", 4, right=True),
-        Column("range / note", 0, most=60, least=NARROW_RANGE_CELLS, stretch=True),
+        Column(
+            "range / note",
+            most=60,
+            least=NARROW_RANGE_CELLS,
+            bare=NARROW_RANGE_CELLS,
+            stretch=True,
+        ),
     )
 
     class FilterWanted(PaneMessage):
