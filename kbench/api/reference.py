@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from kbench.api import engines, legacy
+from kbench.api import operations as _  # noqa: F401  # declares operations of its own
 from kbench.api.samples import GIVES, SAMPLES
 from kbench.engine.codegen.loop_program import NEST_FOLDS
 from kbench.engine.core.errors import KbenchError

@@ -252,7 +252,7 @@ def test_a_lesson_runs_python_between_its_steps_and_keeps_the_place(run_kbench, 
     lines = [":next", "def f(n):", "    return n * 2", "", "f(21)", "1/0", ":nonsense", ":quit"]
     done = _lesson(run_kbench, tmp_path, 1, *lines)
     assert "42" in done.stdout and "ZeroDivisionError" in done.stdout
-    assert "no command :nonsense" in done.stdout
+    assert "unknown command :nonsense" in done.stdout
     again = _lesson(run_kbench, tmp_path, 1, ":quit")
     assert "[2/" in again.stdout
 

@@ -148,7 +148,7 @@ RUNS = [
     (["config", "set", "epsilon", "NaN"], "", 2, "", "epsilon must be a finite number"),
     (["config", "set", "num_threads", "2"], "", 2, "", "is not kept in keras.json"),
     (["config", "get", "floatx"], "", 0, "float32\n", None),
-    (["--screenshot", "x.svg", "--theme", "no"], "", 2, "", "there is no theme 'no'; there are"),
+    (["--screenshot", "x.svg", "--theme", "no"], "", 2, "", "unknown theme 'no'; choose from"),
     (["--screenshot", "x.svg", "--script", "no.kbs"], "", 2, "", "No such file.*no.kbs"),
     (["--screenshot", "no/such/x.svg", "--size", "20x5"], "", 2, "", "No such file"),
     (["learn", "99"], "", 2, "", "no lesson 99"),

@@ -373,23 +373,31 @@ LOSS = [
 # ------------------------------------------------------------------ gradients that stop, phases
 
 
+def _sinh_of(x: np.ndarray) -> np.ndarray:
+    return np.sinh(x).astype(x.dtype)
+
+
+def _slope_of_sinh(g: Any, y: Any, x: Any) -> list[Any]:
+    return [g * (K.exp(x) + K.exp(-x)) / 2]
+
+
 def _sinh(x: Any) -> Any:
     """A function of arrays as an operation, with the gradient that its caller gives."""
-    return numpy_call(
-        np.sinh,
-        [x],
-        Spec(x.spec.shape, x.spec.dtype),
-        lambda g, y, x: (g * (K.exp(x) + K.exp(-x)) / 2,),
-    )
+    return numpy_call(_sinh_of, [x], Spec(x.spec.shape, x.spec.dtype), _slope_of_sinh)
+
+
+def _sin_and_cos_of(x: np.ndarray) -> tuple[np.ndarray, ...]:
+    return np.sin(x).astype(x.dtype), np.cos(x).astype(x.dtype)
+
+
+def _slopes_of_both(g: Any, y: Any, x: Any) -> list[Any]:
+    slopes = {0: K.cos(x), 1: -K.sin(x)}
+    return [sum(g[i] * slopes[i] for i in g)]
 
 
 def _sin_and_cos(x: Any) -> list[Any]:
-    def rule(g: Any, y: Any, x: Any) -> list[Any]:
-        slopes = {0: K.cos(x), 1: -K.sin(x)}
-        return [sum(g[i] * slopes[i] for i in g)]
-
     part = Spec(x.spec.shape, x.spec.dtype)
-    return numpy_calls(lambda x: (np.sin(x), np.cos(x)), [x], [part, part], rule)
+    return numpy_calls(_sin_and_cos_of, [x], [part, part], _slopes_of_both)
 
 
 CONTROL = [
