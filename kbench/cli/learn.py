@@ -167,7 +167,7 @@ class Walk:
             return False
         action = actions.get(word)
         if action is None:
-            print(f"no command :{word}; :help lists them")
+            print(f"unknown command :{word}; :help lists them")
             return True
         return action() is not False
 
