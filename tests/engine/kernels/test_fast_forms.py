@@ -34,7 +34,7 @@ def check(form: Form, arrays: Sequence[np.ndarray]) -> None:
         agree([one], [other], UNITS * form.rough, size_of([*arrays, one]))
 
 
-@pytest.mark.parametrize("form", every(5, FORMS), ids=str)
+@pytest.mark.parametrize("form", every(10, FORMS), ids=str)
 def test_odd_sizes(form: Form) -> None:
     check_kernels(form, "float32")
 

@@ -286,7 +286,7 @@ def test_fused_equals_unfused_for_every_dtype(row: Row, monkeypatch: pytest.Monk
         check_large(row, dtype, LARGE[len(row.shapes)], monkeypatch, "fused")
 
 
-WAYS = [*((row, "off") for row in FOLDS), *every(3, ((row, "wait") for row in FOLDS))]
+WAYS = [*((row, "off") for row in FOLDS), *every(8, ((row, "wait") for row in FOLDS))]
 
 
 @pytest.mark.parametrize(("row", "tier"), WAYS, ids=str)

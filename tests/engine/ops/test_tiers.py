@@ -301,7 +301,7 @@ def check_row(row: Row, dtype: str) -> None:
     agree(wanted, got, UNITS * count * row.case.scale, size_of([*arrays, *wanted]))
 
 
-@pytest.mark.parametrize("row", every(8, ROWS), ids=str)
+@pytest.mark.parametrize("row", every(16, ROWS), ids=str)
 def test_rows(row: Row) -> None:
     check_row(row, "float32" if "float32" in row.case.dtypes else row.case.dtypes[0])
 

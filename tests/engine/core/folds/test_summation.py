@@ -161,7 +161,7 @@ def test_batches_far_from_zero_are_normalized(tier: str) -> None:
 
 @pytest.mark.parametrize("tier", TIERS)
 @pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("name", ["cumsum", "cumprod"])
+@pytest.mark.parametrize("name", every(2, ["cumsum", "cumprod"]))
 def test_running_totals_err_in_their_last_digit(tier: str, axis: int, name: str) -> None:
     x = np.full((4, 50_000) if axis else (50_000, 4), 0.1 if name == "cumsum" else 1.0001, "f4")
     (value,) = run(tier, lambda x: [getattr(K, name)(x, axis)], x)
