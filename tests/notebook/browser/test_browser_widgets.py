@@ -37,7 +37,7 @@ def shown(browser: Browser, *cells: str, then: str = "", dark: bool = False) -> 
 
 def source(book: Book, number: int) -> str:
     """The bytes of the picture that a cell shows, as they stand on the page."""
-    return str(book.cell(number).locator(IMAGE).first.get_attribute("src"))
+    return str(book.cell(number).locator(IMAGE).last.get_attribute("src"))
 
 
 def test_a_stepper_changes_the_heat_map(browser: Browser) -> None:
@@ -164,12 +164,12 @@ def test_exploring_a_function(browser: Browser) -> None:
     book = shown(browser, "kbench.explore(K.conv2d)")
     cell = book.cell(1)
     says = lambda words: until(lambda: words in cell.inner_text(), words)  # noqa: E731
-    says("float32[1, 14, 14, 1]")
+    says("float32[1, 14, 14, 4]")
     cell.get_by_label("padding").select_option("'same'")
-    says("float32[1, 16, 16, 1]")
+    says("float32[1, 16, 16, 4]")
     says("K.conv2d(x, kernel, padding='same')")
     cell.get_by_label("strides").select_option("(2, 2)")
-    says("float32[1, 8, 8, 1]")
+    says("float32[1, 8, 8, 4]")
     cell.get_by_label("dilation_rate").select_option("(2, 2)")
     says("dilation")
     until(lambda: cell.locator(".kb-bad").first.is_visible(), "the refusal in words")

@@ -125,7 +125,7 @@ def picture(shown: ArrayPicture, width: int, cursor: str = "") -> str:
         count = shown.shape[channel]
         names = {3: "RGB", 4: "RGBA"}
         one = "grey" if count == 1 else f"channel {shown.index[channel]} of {count}"
-        pieces.append((f"{shown.data_format} {names[count] if shown.colours else one}", 0))
+        pieces.append((f"{names[count] if shown.colours else one} {shown.data_format}", 0))
         if count in names:
             pieces.append(("c one channel" if shown.colours else "c colours", 5))
     if shown.free_axes:

@@ -53,7 +53,7 @@ KINDS: list[tuple[Any, list[str]]] = [
     ([1, 2.5, None, "a"], ["x list of 4", "[0]", "int", "None", "'a'"]),
     ((), ["x tuple of 0", "empty"]),
     ({3, 1}, ["x set of 2", "{0}", "{1}"]),
-    ("a\nb\x1b[0m", ["x str of 7", "row 1 of 2", "1  a", " 2  b\\x1b[0m"]),
+    ("a\nb\x1b[0m", ["x str of 7", "row 1 of 2", "b\\x1b[0m"]),
     (b"Az" * 20, ["x bytes of 40", "41 7a 41 7a", "AzAz"]),
     (10**30, ["x int", "1" + "0" * 30]),
     (types.SimpleNamespace(a=[1]), ["x SimpleNamespace", ".a", "[1]"]),

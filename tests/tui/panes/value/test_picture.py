@@ -20,7 +20,8 @@ async def test_a_picture_steps_through_the_batch(
     monkeypatch.setenv("TERM", "xterm-256color")
     async with showing(ramp((5, 6, 6, 3)), size) as (app, pilot, _):
         screen = await press(pilot, "i")
-        assert "at (0, 0, 0, :) 0 0.001855 0.003711" in screen and "channels_last RGB" in screen
+        assert "at (0, 0, 0, :) 0 0.001855 0.003711" in screen
+        assert "RGB" in screen
         assert HALF * 6 in screen
         screen = await press(pilot, "right_square_bracket", "pagedown")
         assert "at (4, 0, 0, :)" in screen
@@ -37,14 +38,14 @@ async def test_a_picture_steps_through_the_batch(
 async def test_a_picture_follows_the_data_format_and_the_chosen_axes() -> None:
     async with showing(ramp((4, 3, 8, 9)), (140, 40), ascii=True) as (app, pilot, _):
         screen = await press(pilot, "i")
-        assert "at (0, 0, 0, 0) 0  channels_last channel 0 of 9" in screen
+        assert "at (0, 0, 0, 0) 0  channel 0 of 9 channels_last" in screen
         config.set_image_data_format("channels_first")
         await settle(pilot, 12)
-        assert "channels_first RGB" in text_of(app) and "at (0, :, 0, 0)" in text_of(app)
+        assert "RGB channels_first" in text_of(app) and "at (0, :, 0, 0)" in text_of(app)
         assert pane(app).picture.picture.size == (8, 9)
         await press(pilot, "a", "down", "down", "c", "down", "r", "enter")
         screen = text_of(app)
-        assert pane(app).picture.picture.size == (9, 8) and "channels_first RGB" in screen
+        assert pane(app).picture.picture.size == (9, 8) and "RGB channels_first" in screen
         screen = await press(pilot, "colon", *"2, 0, 7, 8", "enter")
         assert "at (2, :, 7, 8)" in screen
 
