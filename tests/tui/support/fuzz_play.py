@@ -325,6 +325,9 @@ class Player:
         await self._settle()
         if self.app.focused is not self._prompt:
             raise Failed(f"F2 does not go to the prompt but to {self.app.focused!r}")
+        if self._prompt.vim is not None:  # whose letters are commands
+            await self._do_preset("default")
+            await self._settle()
         self._prompt.put("")
         await self._do_type("seven")
         await self._settle()
@@ -337,6 +340,12 @@ class Player:
         session, session_controller = self._session, self.app._main.session_controller
         end = time.monotonic() + 2 * PATIENCE
         interrupted = 0.0
+        while self._prompt.answering and time.monotonic() < end - PATIENCE:  # cells that ask first
+            self._send(events.Key("enter", "\r"))
+            await self.pilot.pause(0.05)
+            if not self.setting.real:
+                session.act("finish")
+                await self.pilot.pause(0.05)
         self._prompt.put("6 * 7_0")
         self._send(events.Key("enter", "\r"))
         while not re.search(r"Out\[\d+\]: (420|6 \* 7_0)", drawn := text_of(self.app)):
