@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from kbench.engine.core import fork_safety
 from kbench.engine.runtime import profile
 
 if TYPE_CHECKING:
@@ -53,6 +54,8 @@ class LiveSampling:
         self._actions: tuple[Callable[[], None], ...] = ()
         self._now = now
         self._stop: Callable[[], None] | None = None
+        self._lock = fork_safety.lock()
+        self._running = False
         self._runner = 0
         self._due = 0.0
         self.cell = 1
@@ -61,10 +64,14 @@ class LiveSampling:
     def add(self, action: Callable[[], None]) -> Callable[[], None]:
         """Have an action called, until the returned function is called."""
         mine = _Action(action)
-        self._actions = (*self._actions, mine)
+        with self._lock:
+            self._actions = (*self._actions, mine)
+            self._follow()
 
         def remove() -> None:
-            self._actions = tuple(other for other in self._actions if other is not mine)
+            with self._lock:
+                self._actions = tuple(other for other in self._actions if other is not mine)
+                self._follow()
 
         return remove
 
@@ -74,17 +81,27 @@ class LiveSampling:
         self.cell += 1
         self._runner = threading.get_ident()
         self._due = self._now() + 1 / RATE
-        self._stop = profile.call_ended.subscribe(self._called)
+        with self._lock:
+            self._running = True
+            self._follow()
 
     def cell_ended(self) -> None:
         """The cell has ended, and with it the sampling."""
-        stop, self._stop = self._stop, None
-        if stop is not None:
-            stop()
+        with self._lock:
+            self._running = False
+            self._follow()
+
+    def _follow(self) -> None:
+        """Be told of calls only while it is of use: a call that is told of takes longer."""
+        if self._actions and self._running:
+            self._stop = self._stop or profile.call_ended.subscribe(self._called)
+        elif self._stop is not None:
+            self._stop()
+            self._stop = None
 
     def _called(self, call: tuple[Function, object, object]) -> None:
         began = self._now()
-        if began < self._due or not self._actions or not call[0].updates:
+        if began < self._due or not call[0].updates:
             return
         if threading.get_ident() != self._runner:
             return

@@ -62,6 +62,22 @@ def test_the_rate_and_the_share_of_the_time_are_bounded(seconds: float) -> None:
     assert len(taken) >= min(RATE, MAX_SHARE / max(seconds, 1e-9)) * total * 0.9 - 1
 
 
+def test_calls_are_told_of_only_while_it_is_of_use() -> None:
+    live = LiveSampling(Clock())
+    live.cell_started()
+    assert not profile.call_ended  # nothing is on show
+    remove, other = live.add(lambda: None), live.add(lambda: None)
+    assert len(profile.call_ended.listeners) == 1
+    remove()
+    assert profile.call_ended
+    live.cell_ended()
+    assert not profile.call_ended
+    live.cell_started()
+    assert profile.call_ended
+    other()
+    assert not profile.call_ended
+
+
 def test_only_calls_of_the_program_that_store_are_followed() -> None:
     clock = Clock()
     live, taken = sampling(clock, 0.0)
