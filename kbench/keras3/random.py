@@ -62,9 +62,8 @@ def uniform(
         return generator.random(size, "float64" if wanted == "float64" else "float32")
 
     found = _drawn("uniform", draw, size, wanted, seed)
-    if not (isinstance(minval, float | int) and isinstance(maxval, float | int)):
-        return _between(found, minval, maxval, wanted)
-    if (minval, maxval) == (0, 1):
+    known = isinstance(minval, float | int) and isinstance(maxval, float | int)
+    if known and (minval, maxval) == (0, 1):
         return _below(found, 1.0, wanted)
     return _between(found, minval, maxval, wanted)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 from keras.src.backend import config
@@ -46,6 +47,32 @@ def spread(kernel: Node, dilation: tuple[int, ...]) -> Node:
     return layout.with_border(Traced(kernel), there, 0).node
 
 
+class _Operands(NamedTuple):
+    """What every convolution begins with; `end` makes its result of a node with channels last."""
+
+    x: Node
+    kernel: Node
+    steps: tuple[int, ...]
+    dilation: tuple[int, ...]
+    end: Callable[[Node], Any]
+
+
+def _operands(
+    inputs: Any, kernel: Any, strides: Any, data_format: Any, dilation_rate: Any
+) -> _Operands:
+    layout_name = config.standardize_data_format(data_format)
+    rank = len(inputs.shape) - 2
+    dtype = common_dtype(inputs, kernel)
+    dtype = dtype if "float" in dtype else str(config.floatx())
+    return _Operands(
+        channels_last(in_dtype(inputs, dtype), layout_name),
+        in_dtype(kernel, dtype),
+        sizes(strides, rank),
+        sizes(dilation_rate, rank),
+        lambda found: finish(as_given(found, layout_name), dtype),
+    )
+
+
 _BY_RANK = {1: K.conv1d, 2: K.conv2d, 3: K.conv3d}
 
 
@@ -73,12 +100,9 @@ def conv(
     dilation_rate: Any = 1,
 ) -> Any:
     """A bank of filters moved over the axes between batch and channels."""
-    layout_name = config.standardize_data_format(data_format)
-    rank = len(inputs.shape) - 2
-    steps, dilation = sizes(strides, rank), sizes(dilation_rate, rank)
-    dtype = _conv_dtype(inputs, kernel)
-    x = channels_last(in_dtype(inputs, dtype), layout_name)
-    weights = in_dtype(kernel, dtype)
+    x, weights, steps, dilation, end = _operands(
+        inputs, kernel, strides, data_format, dilation_rate
+    )
     sizes_known: Any = (x.spec.shape[-1], *weights.spec.shape[-2:])
     channels, taken, filters = sizes_known
     if channels % taken:
@@ -89,7 +113,7 @@ def conv(
     groups = channels // taken
     border = padding.lower()
     if groups == 1:
-        return finish(as_given(_one_group(x, weights, steps, border, dilation), layout_name), dtype)
+        return end(_one_group(x, weights, steps, border, dilation))
     each = filters // groups
     found = [
         _one_group(
@@ -101,12 +125,7 @@ def conv(
         )
         for i in range(groups)
     ]
-    return finish(as_given(K.concatenate(found, -1), layout_name), dtype)
-
-
-def _conv_dtype(inputs: Any, kernel: Any) -> str:
-    dtype = common_dtype(inputs, kernel)
-    return dtype if "float" in dtype else str(config.floatx())
+    return end(K.concatenate(found, -1))
 
 
 @operation
@@ -119,13 +138,10 @@ def depthwise_conv(
     dilation_rate: Any = 1,
 ) -> Any:
     """Filters of each channel's own."""
-    layout_name = config.standardize_data_format(data_format)
-    rank = len(inputs.shape) - 2
-    steps, dilation = sizes(strides, rank), sizes(dilation_rate, rank)
-    dtype = _conv_dtype(inputs, kernel)
-    x, weights = channels_last(in_dtype(inputs, dtype), layout_name), in_dtype(kernel, dtype)
-    found = _depthwise(x, weights, steps, padding.lower(), dilation)
-    return finish(as_given(found, layout_name), dtype)
+    x, weights, steps, dilation, end = _operands(
+        inputs, kernel, strides, data_format, dilation_rate
+    )
+    return end(_depthwise(x, weights, steps, padding.lower(), dilation))
 
 
 def _depthwise(x: Node, kernel: Node, steps: Any, padding: str, dilation: Any) -> Node:
@@ -165,11 +181,9 @@ def conv_transpose(
     dilation_rate: Any = 1,
 ) -> Any:
     """What a convolution would have to be given: its gradient to its input."""
-    layout_name = config.standardize_data_format(data_format)
-    rank = len(inputs.shape) - 2
-    steps, dilation = sizes(strides, rank), sizes(dilation_rate, rank)
-    dtype = _conv_dtype(inputs, kernel)
-    x, weights = channels_last(in_dtype(inputs, dtype), layout_name), in_dtype(kernel, dtype)
+    x, weights, steps, dilation, end = _operands(
+        inputs, kernel, strides, data_format, dilation_rate
+    )
     borders = compute_conv_transpose_padding_args_for_jax(
         input_shape=inputs.shape,
         kernel_shape=kernel.shape,
@@ -182,7 +196,7 @@ def conv_transpose(
     wide = [(n - 1) * d + 1 for n, d in zip(kernel.shape[:-2], dilation, strict=True)]
     for axis, ((left, right), size) in enumerate(zip(borders, wide, strict=True), 1):
         found = _cut(found, axis, left - (size - 1), right - (size - 1))
-    return finish(as_given(found, layout_name), dtype)
+    return end(found)
 
 
 def _whole_transpose(x: Node, kernel: Node, steps: Any) -> Node:
