@@ -24,7 +24,6 @@ from kbench.tui.keys.key import Key
 from kbench.tui.keys.presets import PRESETS
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes.registry import BY_ID, LESSON, PANES
-from kbench.tui.prompt.vim import HELP
 from kbench.tui.text.text import OutputDecoder, safe
 from kbench.tui.themes import MUTED
 from kbench.tui.transcript.cells import Block, coloured
@@ -53,6 +52,8 @@ def show_help(bench: ScreenBench) -> None:
         for key in keys.of(place):
             lines.append(_key_line(bench, key))
         if place == "prompt" and bench.prompt.vim is not None:
+            from kbench.tui.prompt.vim import HELP  # not in every first frame
+
             lines += [Content(""), Content.styled("Normal mode", "bold")]
             lines += [
                 Content.assemble((f"  {key:<22} ", "$text-accent"), words) for key, words in HELP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.geometry import Offset
@@ -16,10 +17,12 @@ from kbench.tui.lesson.lesson_typed import TypedCommand, command_in, retyped
 from kbench.tui.messages import HintChanged, PromptResized, Submitted
 from kbench.tui.prompt.field import act_on
 from kbench.tui.prompt.typed_code import completeness, indent_after
-from kbench.tui.prompt.vim import Vim
 from kbench.tui.text.text import typed
 from kbench.workbench.lessons.lesson_files import BLANK
 from kbench.workbench.lessons.lesson_pages import blanks, filled_in, made
+
+if TYPE_CHECKING:
+    from kbench.tui.prompt.vim import Vim
 
 SYNTAX = {
     "comment": "italic",
@@ -223,6 +226,8 @@ class Prompt(TextArea):
     def use_vim(self, wanted: bool) -> None:
         """Have the keys of vim, or no longer."""
         if wanted != (self.vim is not None):
+            from kbench.tui.prompt.vim import Vim  # not in every first frame
+
             self.vim = Vim(self) if wanted else None
             self.tell_mode()
 
