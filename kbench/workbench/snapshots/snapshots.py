@@ -137,29 +137,31 @@ class Snapshots:
 
     def _trim(self) -> None:
         """Drop the oldest states that another has replaced; then the oldest of all."""
-        while self.bytes > self.budget:
-            old = [
-                (history.states[0].cell, name)
-                for name, history in self._histories.items()
-                if len(history.states) > 1
-            ]
-            if not old:
-                old = [
-                    (history.states[0].cell, name)
-                    for name, history in self._histories.items()
-                    if history.states and history.states[0].bytes
-                ]
-            _, name = min(old)
+        if self.bytes <= self.budget:
+            return
+        replaced = [
+            (state.cell, name)
+            for name, history in self._histories.items()
+            for state in history.states[:-1]
+        ]
+        for _, name in sorted(replaced):
             history = self._histories[name]
-            if len(history.states) > 1:
-                state = history.states.pop(0)
-                history.dropped = history.states[0].cell
-                self.bytes -= state.bytes
-            else:
-                state = history.states[0]
-                self.bytes -= state.bytes
-                state.value, state.bytes = None, 0
-                state.missing = f"dropped to stay within {self._budget_words()}"
+            self.bytes -= history.states.pop(0).bytes
+            history.dropped = history.states[0].cell
+            if self.bytes <= self.budget:
+                return
+        newest = [
+            (history.states[0].cell, name)
+            for name, history in self._histories.items()
+            if history.states and history.states[0].bytes
+        ]
+        for _, name in sorted(newest):
+            state = self._histories[name].states[0]
+            self.bytes -= state.bytes
+            state.value, state.bytes = None, 0
+            state.missing = f"dropped to stay within {self._budget_words()}"
+            if self.bytes <= self.budget:
+                return
 
     def _budget_words(self) -> str:
         return describe.size(self.budget)
