@@ -114,7 +114,7 @@ async def use(size):
         await settle(pilot)
         assert "Tally: count from nothing again" in text_of(app), text_of(app)
 
-asyncio.run(use((120, 40)))
+asyncio.run(use((140, 40)))
 asyncio.run(use((80, 24)))
 print("used")
 """

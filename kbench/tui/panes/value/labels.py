@@ -58,7 +58,7 @@ def write(pane: Shown) -> None:
         axes.show(Content(""))
         return
     way = pane.trail.words(pane.shown, max(pane.size.width - words.HEAD_CELLS, 8))
-    head.show(words.head(row, way, pane.when))
+    head.show(words.head(row, head.size.width or 80, way, pane.when))
     axes.show(Content.styled(f" {_place(pane, row, (axes.size.width or 80) - 1)}", MUTED))
 
 

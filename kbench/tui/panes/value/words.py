@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rich.cells import cell_len
 from textual.content import Content
 
 from kbench.tui.panes.rows import ArrayPicture, NameRow, Statistics, number_text, shape_text
@@ -25,22 +26,23 @@ def title(row: NameRow) -> str:
     return safe(row.expression) + label
 
 
-def head(row: NameRow, way: str = "", when: str = "") -> Content:
+def head(row: NameRow, width: int, way: str = "", when: str = "") -> Content:
     """Name, or the way to it, shape, dtype, size; of other values the type in their place.
 
-    `when` says after which cell it is what it is.
+    `when` says after which cell it is what it is; the size goes first where there is no room.
     """
-    version = f"  v{row.version}" if row.version is not None else ""
     size = human_bytes(row.nbytes)
     if row.openable:
         length = f" of {row.length}" if row.length is not None else ""
-        words = f"{safe(row.type)}{length}" + (f"  {row.about}{size}" if row.nbytes else "")
+        pieces = [(f"{safe(row.type)}{length}", 0)]
+        pieces += [(f"{row.about}{size}", 3)] if row.nbytes else []
     else:
-        words = "  ".join(part for part in (shape_text(row.shape), row.dtype, size) if part)
-    parts: list[str | tuple[str, str]] = [(f" {safe(way) or title(row)} ", "bold")]
-    parts.append(f"{words}{version}")
-    parts += [(f"  {when}", "bold $text-warning")] if when else []
-    return Content.assemble(*parts)
+        texts = ((shape_text(row.shape), 0), (row.dtype, 1), (size, 3))
+        pieces = [piece for piece in texts if piece[0]]
+    pieces += [(f"v{row.version}", 2)] if row.version is not None else []
+    name, told = f" {safe(way) or title(row)} ", f"  {when}" if when else ""
+    words = _fitting(pieces, width - cell_len(name + told))
+    return Content.assemble((name, "bold"), words, (told, "bold $text-warning"))
 
 
 def when(cell: int, until: int, last: int) -> str:
