@@ -309,7 +309,8 @@ class Inspector:
         return signature.meanings(asked.names, self._view.snapshot())
 
     def _cancel(self, asked: Cancel) -> CancelReply:
-        cancel.request()
+        if self._busy:  # else it would stop what is evaluated next
+            cancel.request()
         return CancelReply(busy=self._busy)
 
     # ------------------------------------------------------------------ pushing

@@ -16,6 +16,7 @@ import scipy.sparse
 from inspector_helpers import Loud, ask, refused, rows
 
 import kbench as K
+from kbench.engine.core import cancel
 from kbench.engine.inspect import statistics
 from kbench.workbench.inspector import variable_rows
 from kbench.workbench.inspector.inspector import Inspector
@@ -58,6 +59,17 @@ def test_shares_of_a_sample_are_shares_of_what_was_read(
     names["striped"] = names["striped"].copy()
     row = rows(inspector)["striped"]
     assert row["zeros"] == row["count"]
+
+
+def test_only_what_runs_is_asked_to_stop(inspector: Inspector, names: dict[str, Any]) -> None:
+    """A request that nobody honours would stop the next look at a large array."""
+    assert ask(inspector, "cancel")["busy"] is False and not cancel.requested()
+    names["large"] = np.arange(1_080_000, dtype=np.float64)
+    assert rows(inspector)["large"]["max"] == 1_079_999
+    inspector.cell_started()
+    assert ask(inspector, "cancel")["busy"] is True and cancel.requested()
+    cancel.clear()
+    inspector.cell_ended()
 
 
 def test_no_code_of_the_users_objects_runs(inspector: Inspector) -> None:
