@@ -440,7 +440,8 @@ def test_a_lost_worker_that_held_chunks_changes_nothing(make_cluster: Any) -> No
         def on_batch_begin(self, batch: int, logs: Any = None) -> None:
             if len(killed) < 2 and batch == 2:
                 client.wait_for_workers(2, timeout=120)
-                killed.append(_processes(client)[len(killed) % 2])
+                processes = _processes(client)
+                killed.append(processes[len(killed) % len(processes)])
                 threading.Timer(0.01 * len(killed), _kill, [killed[-1]]).start()
 
     with make_cluster(workers=2) as client:
@@ -522,7 +523,10 @@ def _pretend_numpy(version: str) -> None:
 
 
 def _processes(client: Any) -> list[int]:
-    return list(client.run(os.getpid).values())
+    """The processes of the workers that answer: one may die while it is asked."""
+    while not (found := client.run(os.getpid, on_error="ignore")):
+        client.wait_for_workers(1, timeout=60)
+    return list(found.values())
 
 
 @pytest.mark.slow
