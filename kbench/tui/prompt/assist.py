@@ -121,7 +121,10 @@ class Assist:
     # ------------------------------------------------------------------ completion
 
     def complete(self) -> None:
-        """Tab: take the choice, complete, or indent where nothing stands before the cursor."""
+        """Tab: take the choice, complete, or indent where nothing stands before the cursor.
+
+        Where there is nothing to complete in a lesson's code it goes to the next blank.
+        """
         prompt = self.prompt
         row, column = prompt.cursor_location
         if self.open and not self._common():
@@ -199,7 +202,11 @@ class Assist:
                 match for match in matches if not match.text.rpartition(".")[2].startswith("_")
             ]
             matches = public or matches
-        if not matches or (not explicit and all(match.text == typed for match in matches)):
+        known = all(match.text == typed for match in matches)
+        if known and explicit and prompt.select_blank(after_cursor=True):
+            self.close()
+            return
+        if not matches or (known and not explicit):
             self.close()
             return
         options.offer(matches, span)
