@@ -23,6 +23,8 @@ MEANING_SECONDS = 0.3
 """For the kernel to say what completions are; beyond it the list comes without."""
 _QUALIFIED = re.compile(r"(?:[^\W\d]\w*\.)+$")
 _DOTTED = re.compile(r"[A-Za-z_][\w]*(\.[\w]*)+$")
+_DONE = re.compile(r"(?:(?<![\w.])\d[\w.]*|___|[^\w.])$")
+"""Before the cursor: a number, a lesson's blank, or no word at all, so nothing to complete."""
 _QUOTED_HINT = re.compile(r"(: |-> )'([^']*)'")  # hints that Python keeps as text
 
 
@@ -133,6 +135,10 @@ class Assist:
             prompt.list_keys = ENGAGED
         elif not prompt.document.lines[row][:column].strip():
             prompt.insert(" " * (4 - column % 4))
+        elif _DONE.search(prompt.document.lines[row][:column]) and prompt.select_blank(
+            after_cursor=True
+        ):
+            return
         else:
             self._ask_matches(explicit=True)
 
