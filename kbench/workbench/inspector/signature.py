@@ -26,6 +26,7 @@ _MAX_TEXT_LINES = 300
 _MAX_TEXT_CHARACTERS = 4_000
 """Of a signature: defaults may be long."""
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*\s*$")
+_CALL = re.compile(r"\w+\(")
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _MAX_OPERANDS = 6
 """Of the names on a line whose specs are shown."""
@@ -62,7 +63,7 @@ def help_at(code: str, position: int, names: dict[str, object]) -> HelpReply:
         text="\n".join(lines),
         name=name,
         signature=head,
-        doc="\n".join(_lines(docstring.split("\n\n")[0], _MAX_DOC_LINES)),
+        doc="\n".join(_lines(_first_words(docstring), _MAX_DOC_LINES)),
         argument=argument,
         operands=operands,
     )
@@ -172,6 +173,12 @@ def _docstring(value: object) -> str:
     if isinstance(text, (types.GetSetDescriptorType, types.MemberDescriptorType)):
         text = text.__get__(value, type(value))
     return inspect.cleandoc(text) if isinstance(text, str) else ""
+
+
+def _first_words(docstring: str) -> str:
+    """The first paragraph that is no signature, as docstrings of functions in C begin with one."""
+    paragraphs = docstring.split("\n\n")
+    return next((one for one in paragraphs if not _CALL.match(one)), paragraphs[0])
 
 
 def _lines(text: str, most: int) -> list[str]:

@@ -88,7 +88,7 @@ def test_no_code_of_the_users_objects_runs(inspector: Inspector) -> None:
         ("np.linspace(", "Return evenly spaced numbers"),
         ("np.sqrt(", "Return the non-negative square-root"),
         ("len(", "Return the number of items"),
-        ("int(", "int([x]) -> integer"),
+        ("int(", "Convert a number or string"),
     ],
 )
 def test_help_has_the_documentation_of_functions(

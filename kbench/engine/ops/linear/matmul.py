@@ -369,7 +369,7 @@ def batch_dot(x: Operand, y: Operand, axes: int | Sequence[int] | None = None) -
     first, second = _factors(x, y)
     for name, factor in (("x", first), ("y", second)):
         if factor.ndim < 2:
-            raise ShapeError(f"{name} is {factor.spec}, but at least two axes are needed")
+            raise ShapeError(f"{name} is {factor.spec}, but rank 2 or more is needed")
     i, j = _pair(axes, first, second)
     result = contract(first, second, 1, ((i,), (j,)))
     return expand_dims(result, 1) if result.ndim == 1 else result
