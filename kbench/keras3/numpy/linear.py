@@ -39,7 +39,7 @@ def _product(x: Any, y: Any) -> Any:
 
 
 def dot(x1: Any, x2: Any) -> Any:
-    """The sum of products over the last axis of the first, the last but one of the second."""
+    """The sum of products over the last axis of the first, the second-to-last of the second."""
     x1, x2 = layout.known(x1), layout.known(x2)
     if not x1.shape or not x2.shape:
         return elementwise.multiply(x1, x2)
