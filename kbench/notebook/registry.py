@@ -133,7 +133,7 @@ WIDGETS: tuple[WidgetSpec, ...] = (
         "all of the widgets that have a tab",
     ),
 )
-FUNCTIONS = {"progress": "ipython.progress_bar", "show": "html.show"}
+FUNCTIONS = {"progress": "ipython.progress_bar", "show": "ipython.show"}
 """Other public names of the notebook's package, and their modules."""
 
 

@@ -12,7 +12,7 @@ from kbench.engine.core import fork_safety
 from kbench.engine.runtime.signal import Signal
 from kbench.notebook.base import given, recording, redraw
 from kbench.notebook.drawing import loss_picture
-from kbench.notebook.html.markup import Html
+from kbench.notebook.markup.markup import Html
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.inspector.namespace import View

@@ -14,8 +14,8 @@ import ipywidgets as widgets
 
 from kbench.notebook.base.redraw import OwnChanges
 from kbench.notebook.html import views
-from kbench.notebook.html.columns import Columns, span
-from kbench.notebook.html.markup import element
+from kbench.notebook.markup.columns import Columns, span
+from kbench.notebook.markup.markup import element
 
 _MAX_COLUMNS = 12
 """Of a table that can be put into a grid."""

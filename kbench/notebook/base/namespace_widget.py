@@ -14,7 +14,7 @@ from kbench.notebook.base import given, inspector_hub
 from kbench.notebook.base.redraw import OwnChanges, Redraws, Undo
 from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import element
+from kbench.notebook.markup.markup import element
 from kbench.workbench.errors import explanation
 from kbench.workbench.protocol.messages import ProtocolError
 

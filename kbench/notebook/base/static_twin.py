@@ -15,7 +15,7 @@ from IPython.display import display
 
 from kbench.engine.inspect import describe
 from kbench.notebook.base.redraw import Throttle, shell, use_requested_subshell
-from kbench.notebook.html.markup import element, escape, page
+from kbench.notebook.markup.markup import element, escape, page
 
 if TYPE_CHECKING:
     from IPython.display import DisplayHandle

@@ -10,7 +10,7 @@ import numpy as np
 
 from kbench.notebook.drawing import palette
 from kbench.notebook.drawing.chart_scale import Floats, Scale, number_text
-from kbench.notebook.html.markup import Html, element, escape, join
+from kbench.notebook.markup.markup import Html, element, escape, join
 
 if TYPE_CHECKING:
     from kbench.notebook.drawing.charts import Histograms, Images, Lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
-from kbench.notebook.html.markup import Html, details, element, table
+from kbench.notebook.markup.markup import Html, details, element, table
 from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:

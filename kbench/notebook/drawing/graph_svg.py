@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kbench.notebook.drawing.graph_layout import Layout, laid_out
-from kbench.notebook.html.markup import Html, element, escape, join
+from kbench.notebook.markup.markup import Html, element, escape, join
 from kbench.workbench.analysis.graph_fold import COMPOSITE
 from kbench.workbench.protocol.graphs import GraphNode
 

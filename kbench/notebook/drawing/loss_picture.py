@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
-from kbench.notebook.html.markup import Html, element, escape, join
+from kbench.notebook.markup.markup import Html, element, escape, join
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor

@@ -22,7 +22,7 @@ from kbench.notebook.exploration.explore_run import Outcome, Runner
 from kbench.notebook.exploration.explore_subject import subject
 from kbench.notebook.exploration.explore_widgets import WIDE, value_of, widget_of
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import join
+from kbench.notebook.markup.markup import join
 
 if TYPE_CHECKING:
     from kbench.notebook.base.widget_types import TraitChange

@@ -13,7 +13,7 @@ from kbench.engine.inspect import describe
 from kbench.notebook.base.slicing import Slice
 from kbench.notebook.drawing import centred
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import Html, element, escape, join
+from kbench.notebook.markup.markup import Html, element, escape, join
 
 OF_IMAGES = frozenset(
     "conv2d conv2d_transpose deconv2d atrous_conv2d depthwise_conv2d separable_conv2d local_conv2d "

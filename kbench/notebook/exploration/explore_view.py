@@ -13,7 +13,7 @@ from kbench.notebook.exploration.explore_controls import Choice, Control, Fixed,
 from kbench.notebook.exploration.explore_run import STORED, Outcome, Result
 from kbench.notebook.exploration.explore_subject import Subject
 from kbench.notebook.html import html, views
-from kbench.notebook.html.markup import (
+from kbench.notebook.markup.markup import (
     MAX_OUTPUT_BYTES,
     Html,
     details,
@@ -23,7 +23,7 @@ from kbench.notebook.html.markup import (
     join,
     table,
 )
-from kbench.notebook.html.style import STYLE
+from kbench.notebook.markup.style import STYLE
 from kbench.workbench.inspector import summary
 
 _LINE_CHARACTERS = 4_000

@@ -1,3 +1,1 @@
-"""Static HTML of values. Main entries: `html`, `show.show`; `markup` escapes, `style` is the
-sheet.
-"""
+"""Static HTML of values and of what widgets show. Main entry: `html`."""

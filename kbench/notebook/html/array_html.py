@@ -18,7 +18,7 @@ from kbench.engine.inspect.statistics import MAX_EXACT_ELEMENTS
 from kbench.notebook.drawing import centred
 from kbench.notebook.drawing.centred import Scale
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import Html, details, element, facts, histogram, table
+from kbench.notebook.markup.markup import Html, details, element, facts, histogram, table
 from kbench.workbench.core_types import JsonObject, Row
 
 EDGE_CELLS = 5

@@ -11,8 +11,8 @@ from typing import TypeGuard
 
 from kbench.engine.inspect import describe
 from kbench.notebook.html.allowance import ReadBudget
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, element, escape, table
-from kbench.notebook.html.style import STYLE
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES, Html, element, escape, table
+from kbench.notebook.markup.style import STYLE
 from kbench.workbench.inspector import summary
 
 KINDS = (list, tuple, dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeGuard
 
-from kbench.notebook.html.markup import Html, details, element, escape, join, page, table
+from kbench.notebook.markup.markup import Html, details, element, escape, join, page, table
 from kbench.workbench.inspector import summary
 
 if TYPE_CHECKING:

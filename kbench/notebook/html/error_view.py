@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbench.engine.core.errors import KbenchError
-from kbench.notebook.html.markup import Html, element, escape, facts, join, table
+from kbench.notebook.markup.markup import Html, element, escape, facts, join, table
 from kbench.workbench.errors import explanation
 
 _TEXT_CHARACTERS = 400

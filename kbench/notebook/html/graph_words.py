@@ -9,7 +9,7 @@ import numpy as np
 from kbench.api.differences import seconds
 from kbench.engine.inspect import describe
 from kbench.notebook.html import array_html, views
-from kbench.notebook.html.markup import Html, element, facts, join
+from kbench.notebook.markup.markup import Html, element, facts, join
 from kbench.workbench.analysis import graph_text
 from kbench.workbench.analysis.graph_fold import COMPOSITE, Folds
 from kbench.workbench.protocol.graphs import GraphNode

@@ -27,8 +27,8 @@ from kbench.notebook.html import (
     model_view,
     run_steps,
 )
-from kbench.notebook.html.columns import span
-from kbench.notebook.html.markup import (
+from kbench.notebook.markup.columns import span
+from kbench.notebook.markup.markup import (
     Html,
     details,
     element,

@@ -8,8 +8,8 @@ from typing import Any
 from kbench.api.differences import seconds
 from kbench.engine.inspect import describe
 from kbench.notebook.html import views
-from kbench.notebook.html.columns import Columns, share
-from kbench.notebook.html.markup import Html, element, escape, join
+from kbench.notebook.markup.columns import Columns, share
+from kbench.notebook.markup.markup import Html, element, escape, join
 from kbench.workbench.analysis import job_text
 from kbench.workbench.progress.duration import clock
 from kbench.workbench.protocol.runs import JobHead, OtherWorkers, WorkerRow

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from kbench.engine.inspect import describe
 from kbench.notebook.html.allowance import ReadBudget
-from kbench.notebook.html.markup import (
+from kbench.notebook.markup.markup import (
     MAX_OUTPUT_BYTES,
     Html,
     details,
@@ -16,7 +16,7 @@ from kbench.notebook.html.markup import (
     histogram,
     table,
 )
-from kbench.notebook.html.style import STYLE
+from kbench.notebook.markup.style import STYLE
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.keras_models import Part
 from kbench.workbench.core_types import Row

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from kbench.api.differences import seconds
 from kbench.engine.inspect import describe
-from kbench.notebook.html.columns import Columns, share, span
-from kbench.notebook.html.markup import Html
+from kbench.notebook.markup.columns import Columns, share, span
+from kbench.notebook.markup.markup import Html
 from kbench.workbench.analysis import plan_text
 from kbench.workbench.protocol.runs import Limits, PlanStep
 

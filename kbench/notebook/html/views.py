@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
-from kbench.notebook.html.columns import Columns, span
-from kbench.notebook.html.markup import (
+from kbench.notebook.markup.columns import Columns, span
+from kbench.notebook.markup.markup import (
     MAX_OUTPUT_BYTES,
     Html,
     element,
@@ -22,7 +22,7 @@ from kbench.notebook.html.markup import (
     page,
     table,
 )
-from kbench.notebook.html.style import STYLE
+from kbench.notebook.markup.style import STYLE
 from kbench.workbench.core_types import Row
 from kbench.workbench.protocol.names import VariableRow, number_of
 

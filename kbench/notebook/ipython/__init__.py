@@ -1,1 +1,1 @@
-"""IPython's side: the extension, magics, progress bars, and cells of lessons."""
+"""IPython's side: extension, magics, `show`, error reports, progress bars, cells of lessons."""

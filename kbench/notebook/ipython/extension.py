@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from kbench.engine.core import errors
 from kbench.notebook.base import recording
 from kbench.notebook.exploration.explore_magics import ExploreMagics
-from kbench.notebook.html import error_report, html, show
-from kbench.notebook.ipython import blanks, progress_bar
+from kbench.notebook.html import html
+from kbench.notebook.ipython import blanks, error_report, progress_bar, show
 from kbench.notebook.ipython.magics import KbenchMagics
 
 if TYPE_CHECKING:

@@ -32,9 +32,9 @@ from kbench.engine.runtime import profile as trace
 from kbench.notebook import registry
 from kbench.notebook.base import recording
 from kbench.notebook.base.redraw import names, rows
-from kbench.notebook.html import job_view, run_steps, show, views
-from kbench.notebook.html.markup import Html, element, join, table
-from kbench.notebook.ipython import blanks, opening
+from kbench.notebook.html import job_view, run_steps, views
+from kbench.notebook.ipython import blanks, opening, show
+from kbench.notebook.markup.markup import Html, element, join, table
 from kbench.version import __version__
 from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.analysis import job_rows, plan_text

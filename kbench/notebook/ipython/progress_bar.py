@@ -22,7 +22,7 @@ from kbench.engine.runtime import config, profile
 from kbench.notebook.base.redraw import shell
 from kbench.notebook.drawing import loss_picture
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import Html, element, escape, join
+from kbench.notebook.markup.markup import Html, element, escape, join
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.progress import loops, loss_curves, pace
 from kbench.workbench.progress import progress as cell_progress

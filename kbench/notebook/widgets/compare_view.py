@@ -20,7 +20,7 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, sentence
 from kbench.notebook.base.redraw import between_cells
 from kbench.notebook.html import comparing, views
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, details, element
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES, details, element
 from kbench.workbench.analysis import compare as comparison
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.errors import explanation

@@ -18,7 +18,7 @@ from kbench.engine.runtime import config
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import element
+from kbench.notebook.markup.markup import element
 
 NOTE = (
     "Variables keep the dtype they were made with; "

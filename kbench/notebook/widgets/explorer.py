@@ -19,7 +19,7 @@ from kbench.notebook.base.namespace_widget import NamespaceWidget
 from kbench.notebook.base.redraw import Undo, names, rows
 from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES
 from kbench.workbench.protocol.messages import ProtocolError
 
 NEEDED = "a dictionary of names, a name, a tensor, an array, a K.function or a Keras model"

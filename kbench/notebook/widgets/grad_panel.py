@@ -17,7 +17,7 @@ from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import Html, element, join
+from kbench.notebook.markup.markup import Html, element, join
 from kbench.notebook.widgets.tensor_view import TensorView
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.gradients import PREFIX

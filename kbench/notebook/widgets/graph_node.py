@@ -10,7 +10,7 @@ from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import describe
 from kbench.notebook.base.computed import ComputedValue
 from kbench.notebook.html import graph_words, views
-from kbench.notebook.html.markup import Html, element, join
+from kbench.notebook.markup.markup import Html, element, join
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.graph_fold import COMPOSITE
 from kbench.workbench.inspector import graph_verbs

@@ -17,8 +17,8 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options, sentence
 from kbench.notebook.drawing import graph_svg
 from kbench.notebook.html import graph_words, views
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, details, element, join
-from kbench.notebook.html.style import STYLE
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES, Html, details, element, join
+from kbench.notebook.markup.style import STYLE
 from kbench.notebook.widgets.graph_node import NodeCard
 from kbench.workbench.analysis.graph_fold import (
     COMPOSITE,

@@ -21,8 +21,8 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.live_table import LiveTable
 from kbench.notebook.base.namespace_widget import NamespaceWidget, Option, button, sentence
 from kbench.notebook.html import job_view, run_steps, views
-from kbench.notebook.html.columns import span
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES, Html, element, facts, join
+from kbench.notebook.markup.columns import span
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES, Html, element, facts, join
 from kbench.workbench.analysis import engine_functions, job_text, plan_text
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.runs import (

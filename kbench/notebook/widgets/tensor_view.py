@@ -23,7 +23,7 @@ from kbench.notebook.base.slicing import Slice, first, parse
 from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.drawing import drawable
 from kbench.notebook.html import html, views
-from kbench.notebook.html.markup import element, join
+from kbench.notebook.markup.markup import element, join
 from kbench.workbench.inspector import summary
 from kbench.workbench.protocol.messages import ProtocolError
 

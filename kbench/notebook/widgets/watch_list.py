@@ -14,7 +14,7 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options
 from kbench.notebook.drawing import loss_picture
 from kbench.notebook.html import views
-from kbench.notebook.html.markup import Html, element, join
+from kbench.notebook.markup.markup import Html, element, join
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.kernel import live_sampling
 from kbench.workbench.progress.loss_curves import Curve

@@ -27,8 +27,8 @@ from kbench.notebook.exploration.explore_panel import explore
 from kbench.notebook.exploration.explore_run import Outcome, Runner
 from kbench.notebook.exploration.explore_subject import subject
 from kbench.notebook.exploration.explore_widgets import widget_of
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
 from kbench.notebook.ipython.progress_bar import progress
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES
 
 # Called with what its controls begin with, each of these changes something, which is refused.
 REFUSED = {

@@ -19,7 +19,7 @@ from kbench.notebook.exploration.explore_controls import Choice, Fixed
 from kbench.notebook.exploration.explore_functions import functions
 from kbench.notebook.exploration.explore_run import Runner
 from kbench.notebook.exploration.explore_subject import subject
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES
 from tests.notebook.exploration.test_explore import ends, told
 
 NAMES = sorted(name for members in functions().values() for name in members)

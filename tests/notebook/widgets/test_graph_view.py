@@ -13,7 +13,7 @@ from kbench import backend as K
 from kbench.notebook import GraphView
 from kbench.notebook.drawing.graph_layout import laid_out, layers
 from kbench.notebook.drawing.graph_svg import columns, wrapped
-from kbench.notebook.html.markup import MAX_OUTPUT_BYTES
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES
 from kbench.notebook.widgets.graph_view import MAX_DRAWN_NODES, drawn
 
 

@@ -102,7 +102,7 @@ def test_a_shell_tells_it_once(shell: Any, capsys: Any, code: str, told: str) ->
 
 
 def test_a_notebook_tells_it(shell: Any, capsys: Any) -> None:
-    from kbench.notebook.html import error_report
+    from kbench.notebook.ipython import error_report
 
     restore = error_report.install(shell)
     shell.run_cell("K.mean(K.ones((2,)), keep_dims=True)")

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from kbench import backend as K
-from kbench.notebook.html import html, style
-from kbench.notebook.html.style import STYLE
+from kbench.notebook.html import html
+from kbench.notebook.markup import style
+from kbench.notebook.markup.style import STYLE
 
 
 def test_style_is_small_and_scoped() -> None:

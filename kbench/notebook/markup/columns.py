@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kbench.notebook.html.markup import Html, element, table
+from kbench.notebook.markup.markup import Html, element, table
 
 BAR_CHARACTERS = 8
 """Of the bar that shows a share."""

@@ -6,7 +6,7 @@ import html
 from collections.abc import Iterable, Sequence
 
 from kbench.engine.inspect import describe
-from kbench.notebook.html.style import STYLE
+from kbench.notebook.markup.style import STYLE
 
 MAX_OUTPUT_BYTES = 12_000
 """Bytes of one output: a notebook of a hundred cells stays about a megabyte."""
