@@ -62,6 +62,7 @@ _RULES = (
     ".kb-v .kb-figure{filter:var(--kb-f);max-width:100%}",
     # The titles of ipywidgets' tabs are fainter than anyone should have to read.
     ".kb-tabs .lm-TabBar-tabLabel{color:var(--jp-ui-font-color1)}",
+    ".kb-tabs .lm-TabBar-tab{flex:1 0 auto!important}",  # and are cut where there is little room
     # A table that is too wide scrolls by itself, below controls that stay.
     ".widget-html-content:has(.kb-v){min-width:0}",
     # A slider's handle, which has no name, is seen and dragged but neither focused nor read out.
