@@ -16,6 +16,7 @@ processes that keep freed memory.
     kbench bench --forms            what each form of an operation pays
     kbench bench --cold             models of Keras in processes that begin with nothing
     kbench bench --inference        models of Keras, beside ONNX Runtime and OpenVINO
+    kbench bench --keras3           models of Keras 3 on kbench, JAX, PyTorch and TensorFlow
     kbench bench --scaling          what more cores would give, from what one and two threads take
     kbench bench --cluster          workers of Dask beside one process, and what more would give
 """
@@ -43,6 +44,8 @@ from forms import page as forms_page
 from fresh import FRESH, measure_fresh
 from inference.command import run_inference
 from inference.runners import PEERS as FOR_INFERENCE
+from keras3.cases import PEERS as FOR_KERAS3
+from keras3.command import run_keras3
 from libraries import MODULES
 from measuring import SEED, measure
 from memory import measure_memory
@@ -96,6 +99,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     add_options(parser)
     cluster.add_options(parser)
     parser.add_argument("--inference", action="store_true", help="models, instead of the table")
+    parser.add_argument("--keras3", action="store_true", help="models, instead of the table")
     parser.add_argument("--steps", type=int, default=300, help="of each model, with --cold")
     parser.add_argument("--peer-python", default=sys.executable, help="Python that has the peers")
     parser.add_argument("--lock", metavar="FILE", help="held during a workload: take turns by it")
@@ -107,7 +111,8 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     options.rounds = usual["rounds"] if options.rounds is None else options.rounds
     options.seconds = usual["seconds"] if options.seconds is None else options.seconds
     if options.peers is None:
-        options.peers = ",".join(FOR_INFERENCE if options.inference else PEERS)
+        libraries = FOR_KERAS3 if options.keras3 else FOR_INFERENCE if options.inference else PEERS
+        options.peers = ",".join(libraries)
     if options.against is not None:
         if not Path(options.against, "kbench", "__init__.py").is_file():
             parser.error(f"--against takes a folder that holds a folder kbench: {options.against}")
@@ -354,6 +359,8 @@ def main(arguments: list[str] | None = None) -> int:
         return _cold(options)
     if options.inference:
         return run_inference(options, _peers(options), Turns(options.lock), _cpu_name())
+    if options.keras3:
+        return run_keras3(options, _peers(options), Turns(options.lock), _cpu_name())
     if options.scaling:
         return run_scaling(options, Turns(options.lock), _cpu_name())
     if options.cluster:

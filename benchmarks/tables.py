@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from figures import KEPT, OTHERS, SEPARATE, families, has_kept, ratio, roof, shortfall
@@ -19,6 +20,13 @@ def seconds(value: float) -> str:
         if abs(value) * factor >= 1:
             return f"{value * factor:.3g} {unit}"
     return f"{value * 1e9:.3g} ns"
+
+
+def drawn_below(mark: str, text: str, file: Path) -> str:
+    """The text, below what stands in the file above its mark."""
+    before = file.read_text(encoding="utf-8") if file.is_file() else ""
+    above, found, _ = before.partition(mark)
+    return f"{above}{mark}\n\n{text}" if found else text
 
 
 def _cell(row: dict[str, Any] | None, kept: dict[str, Any] | None = None) -> str:

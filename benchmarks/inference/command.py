@@ -13,9 +13,11 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from tables import drawn_below
+
 from .cases import CASES, MODELS
 from .measure import Contest, built
-from .report import inference_tables, line, page
+from .report import DRAWN, inference_tables, line
 
 
 def chosen(only: str) -> list[str]:
@@ -57,7 +59,7 @@ def run_inference(
         Path(options.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if options.markdown:
         file = Path(options.markdown)
-        file.write_text(page(text, file) + "\n", encoding="utf-8")
+        file.write_text(drawn_below(DRAWN, text, file) + "\n", encoding="utf-8")
     return int(any("error" in row for rows in report["rows"].values() for row in rows.values()))
 
 

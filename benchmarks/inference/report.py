@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from tables import seconds, table
@@ -98,10 +97,3 @@ def line(name: str, rows: dict[str, dict[str, Any]]) -> str:
         parts.append(f"{one} {_wrong(row) if 'error' in row else seconds(row['median'])}")
     best = ratio(rows)
     return "  ".join([*parts, f"| {best[1]:.2f} of {best[0]}"] if best else parts)
-
-
-def page(text: str, file: Path) -> str:
-    """The tables, below what stands in the file above its mark."""
-    before = file.read_text(encoding="utf-8") if file.is_file() else ""
-    above, mark, _ = before.partition(DRAWN)
-    return f"{above}{DRAWN}\n\n{text}" if mark else text

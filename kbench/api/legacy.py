@@ -15,6 +15,7 @@ from typing import Any
 
 from kbench.api.legacy_layout import LAYOUT, TH_LAYOUT, Laid, laid_out, told_as_given
 from kbench.api.legacy_table import ABSENT as ABSENT
+from kbench.api.legacy_table import ELSEWHERE as ELSEWHERE
 from kbench.api.legacy_table import NAMES as NAMES
 from kbench.api.legacy_table import TABLE as TABLE
 from kbench.api.legacy_table import TH_2D, Old
@@ -40,6 +41,8 @@ def missing(name: str) -> str:
     if config.backend() not in ("kbench", "numpy"):
         return f"the engine {config.backend()!r} has no {name!r}"
     reason = ABSENT.get(name)
+    if name in ELSEWHERE:
+        reason = f"write {ELSEWHERE[name]}"
     return f"module 'kbench' has no attribute {name!r}" + (f": {reason}" if reason else "")
 
 

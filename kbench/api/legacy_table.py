@@ -107,6 +107,40 @@ NAMES: dict[str, str] = {
     "set_image_dim_ordering": "set_image_data_format",
 }
 
+ELSEWHERE: dict[str, str] = {
+    "add": "x + y",
+    "array": "K.constant(value), or K.variable(value) for a value that changes",
+    "assign": "K.update(variable, new) for updates of a function, or K.set_value(variable, value)",
+    "concat": "K.concatenate([x, y], axis)",
+    "divide": "x / y",
+    "einsum": "K.batch_dot(x, y, axes)",
+    "flip": "K.reverse(x, axes)",
+    "global_variables_initializer": "nothing: variables have their values from the start",
+    "gradient": "K.gradients(loss, variables)",
+    "GradientTape": "K.gradients(loss, variables)",
+    "leaky_relu": "K.relu(x, alpha=0.2)",
+    "linspace": "K.constant(np.linspace(start, stop, num))",
+    "log_softmax": "x - K.logsumexp(x, axis=-1, keepdims=True)",
+    "masked_fill": "K.switch(mask, value, x)",
+    "matmul": "x @ y, or K.dot; K.batch_dot for two batches",
+    "moveaxis": "K.permute_dimensions(x, pattern)",
+    "mse": "K.mean(K.square(x - y), axis=-1)",
+    "multiply": "x * y",
+    "norm": "K.sqrt(K.sum(K.square(x)))",
+    "reduce_max": "K.max(x, axis)",
+    "reduce_mean": "K.mean(x, axis)",
+    "reduce_min": "K.min(x, axis)",
+    "reduce_sum": "K.sum(x, axis)",
+    "relu6": "K.relu(x, max_value=6)",
+    "run": "K.function([x], [y])([value]), or K.eval(y)",
+    "split": "slices, such as x[:, :3] and x[:, 3:]",
+    "subtract": "x - y",
+    "swapaxes": "K.permute_dimensions(x, pattern)",
+    "unsqueeze": "K.expand_dims(x, axis)",
+    "where": "K.switch(condition, x, y)",
+}
+"""What to write for functions of TensorFlow, NumPy and PyTorch that the backend does not have."""
+
 ABSENT: dict[str, str] = {
     "ctc_cost": "Theano's cost of one sequence; K.ctc_batch_cost takes a batch",
     "ctc_create_skip_idxs": "a part of Theano's ctc_cost; use K.ctc_batch_cost",

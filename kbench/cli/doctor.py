@@ -76,7 +76,18 @@ def _versions() -> Facts:
         if not requirement.specifier.contains(version, prereleases=True):
             wrong.append(f"{requirement.name} is {version}; kbench needs {text}")
     extra, more = _dask_extra(asked)
-    return {**found, "extra dask": extra, "problems": wrong + more}
+    return {**found, "extra dask": extra, "Keras": _keras(), "problems": wrong + more}
+
+
+def _keras() -> str:
+    """Which generation of Keras is installed; both are one package."""
+    from kbench.keras3 import repairs
+
+    version = repairs.installed()
+    if version is None:
+        return f"not installed; pip install 'kbench[keras]' or 'kbench[keras3]' ({repairs.TESTED})"
+    known = version in (repairs.KERAS_2, repairs.TESTED)
+    return version if known else f"{version}, which is not known: {repairs.GENERATIONS}"
 
 
 def _dask_extra(asked: Iterable[str]) -> tuple[str, list[str]]:

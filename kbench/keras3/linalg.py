@@ -1,4 +1,4 @@
-"""Linear algebra by LAPACK, with derivatives where the decompositions have simple ones."""
+"""Linear algebra by LAPACK; `rules` has the gradients."""
 
 from __future__ import annotations
 
@@ -8,49 +8,33 @@ import numpy as np
 import scipy.linalg
 
 from kbench import backend as K
-from kbench.api.operations import Spec, numpy_call
-from kbench.api.operations import where as choose
-from kbench.keras3.host import host
+from kbench.keras3.host import host, node_call
 from kbench.keras3.numpy import elementwise, layout, reduce
 from kbench.keras3.numpy.elementwise import float_type
+from kbench.keras3.rules.factors import (
+    cholesky_inverse_rule,
+    cholesky_rule,
+    eigh_rule,
+    lu_rule,
+    qr_rule,
+    svd_rule,
+)
+from kbench.keras3.rules.nodes import inverse_rule
+from kbench.keras3.rules.solutions import (
+    default_rcond,
+    det_rule,
+    lstsq_rule,
+    pinv_rule,
+    slogdet_rule,
+    solve_rule,
+    triangular_rule,
+)
 from kbench.keras3.tensor import Traced, is_traced, operation
 
 
-def _flipped(x: Any) -> Any:
-    order = list(range(x.ndim))
-    order[-1], order[-2] = order[-2], order[-1]
-    return K.permute_dimensions(x, order)
-
-
-def _times(x: Any, y: Any) -> Any:
-    return x @ y if x.ndim > 2 or y.ndim > 2 else K.dot(x, y)
-
-
-def _inverse(x: Any) -> Any:
-    return numpy_call(
-        lambda a: np.linalg.inv(a).astype(a.dtype), [x], Spec(x.spec.shape, x.spec.dtype)
-    )
-
-
-def _triangle(x: Any, half: bool) -> Any:
-    """The lower triangle, with half the diagonal."""
-    mask = np.tril(np.ones(x.spec.shape[-2:], x.spec.dtype))
-    if half:
-        mask = mask - 0.5 * np.eye(len(mask), dtype=mask.dtype)
-    return x * K.constant(mask, dtype=x.spec.dtype)
-
-
-def _cholesky_rule(g: Any, y: Any, a: Any, upper: bool = False) -> Any:
-    lower, slope = (_flipped(y), _flipped(g)) if upper else (y, g)
-    back = _inverse(lower)
-    inner = _triangle(_times(_flipped(lower), slope), True)
-    whole = _times(_times(_flipped(back), inner), back)
-    return ((whole + _flipped(whole)) * 0.5,)
-
-
-@host(1, _cholesky_rule)
+@host(1, cholesky_rule)
 def cholesky(a: Any, upper: bool = False) -> Any:
-    """The triangular factor of a positive definite matrix; NaN where there is none."""
+    """The triangular factor of a positive definite matrix; ValueError where there is none."""
     try:
         lower = np.linalg.cholesky(a)
     except np.linalg.LinAlgError as error:
@@ -58,7 +42,7 @@ def cholesky(a: Any, upper: bool = False) -> Any:
     return np.swapaxes(lower, -1, -2) if upper else lower
 
 
-@host(1)
+@host(1, cholesky_inverse_rule)
 def cholesky_inverse(a: Any, upper: bool = False) -> Any:
     """The inverse of the matrix whose triangular factor is given."""
     lower = np.swapaxes(np.triu(a), -1, -2) if upper else np.tril(a)
@@ -66,25 +50,13 @@ def cholesky_inverse(a: Any, upper: bool = False) -> Any:
     return np.swapaxes(back, -1, -2) @ back
 
 
-def _det_rule(g: Any, y: Any, a: Any) -> Any:
-    scale = g * y
-    for _ in range(2):
-        scale = K.expand_dims(scale, -1)
-    return (scale * _flipped(_inverse(a)),)
-
-
-@host(1, _det_rule)
+@host(1, det_rule)
 def det(a: Any) -> Any:
     """The determinant."""
     return np.linalg.det(a)
 
 
-def _inv_rule(g: Any, y: Any, a: Any) -> Any:
-    turned = _flipped(y)
-    return (-_times(_times(turned, g), turned),)
-
-
-@host(1, _inv_rule)
+@host(1, inverse_rule)
 def inv(a: Any) -> Any:
     """The inverse."""
     return np.linalg.inv(a)
@@ -97,34 +69,14 @@ def eig(a: Any) -> Any:
     return values, vectors
 
 
-def _eigh_rule(g: Any, y: Any, a: Any) -> Any:
-    """Through eigenvalues and eigenvectors of a symmetric matrix."""
-    from kbench.api.operations import results
-
-    values, vectors = results(y)
-    turned = _flipped(vectors)
-    inner = None
-    if 1 in g:
-        gaps = K.expand_dims(values, -2) - K.expand_dims(values, -1)
-        near = K.less(K.abs(gaps), 1e-12)
-        shares = choose(near, 0.0, 1.0 / choose(near, 1.0, gaps))
-        inner = _times(turned, g[1]) * shares
-    if 0 in g:
-        eye = K.constant(np.eye(values.spec.shape[-1] or 0), dtype=values.spec.dtype)
-        own = K.expand_dims(g[0], -1) * eye
-        inner = own if inner is None else inner + own
-    whole = _times(_times(vectors, inner), turned)
-    return ((whole + _flipped(whole)) * 0.5,)
-
-
-@host(1, _eigh_rule)
+@host(1, eigh_rule)
 def eigh(a: Any) -> Any:
     """Eigenvalues, in order, and eigenvectors of a symmetric matrix."""
     values, vectors = np.linalg.eigh(a)
     return values, vectors
 
 
-@host(1, dtype=lambda a: [float_type(a), "int32"])
+@host(1, lu_rule, dtype=lambda a: [float_type(a), "int32"])
 def lu_factor(a: Any) -> Any:
     """The two triangles of a matrix in one, and the rows that were exchanged."""
     if a.ndim == 2:
@@ -155,7 +107,12 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
         sums = reduce.sum(size, place, True)
         found = (reduce.max if ord > 0 else reduce.min)(sums, axes, True)
         return found if keepdims else layout.squeeze(found, axes)
-    raise NotImplementedError(f"norm: ord={ord!r} is not available in a traced step on kbench")
+    if ord not in ("nuc", 2, -2):
+        raise ValueError(f"norm: ord must be None, 'fro', 'nuc', 1, 2 or inf, got {ord!r}")
+    sizes = svd(layout.moveaxis(x, axes, (-2, -1)), compute_uv=False)
+    fold = {"nuc": reduce.sum, 2: reduce.max, -2: reduce.min}[ord]
+    found = fold(sizes, -1)
+    return layout.expand_dims(found, axes) if keepdims else found
 
 
 def _vector_norm(size: Any, ord: Any, axes: Any, keepdims: bool) -> Any:
@@ -173,7 +130,7 @@ def _norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
     return np.linalg.norm(x, ord, axis, keepdims)
 
 
-@host(1)
+@host(1, qr_rule)
 def qr(x: Any, mode: Any = "reduced") -> Any:
     """An orthogonal factor and a triangular one."""
     if mode not in ("reduced", "complete"):
@@ -185,15 +142,7 @@ def qr(x: Any, mode: Any = "reduced") -> Any:
     return first, second
 
 
-def _solve_rule(g: Any, y: Any, a: Any, b: Any) -> Any:
-    column = b.ndim == a.ndim - 1
-    slope, found = (K.expand_dims(g, -1), K.expand_dims(y, -1)) if column else (g, y)
-    to_b = _times(_flipped(_inverse(a)), slope)
-    to_a = -_times(to_b, _flipped(found))
-    return to_a, (K.squeeze(to_b, to_b.ndim - 1) if column else to_b)
-
-
-@host(2, _solve_rule)
+@host(2, solve_rule)
 def solve(a: Any, b: Any) -> Any:
     """What times `a` gives `b`."""
     column = b.ndim == a.ndim - 1
@@ -201,14 +150,7 @@ def solve(a: Any, b: Any) -> Any:
     return found[..., 0] if column else found
 
 
-def _triangular_rule(g: Any, y: Any, a: Any, b: Any, lower: bool = False) -> Any:
-    mask = np.tri(a.spec.shape[-1])
-    kept = K.constant(mask if lower else mask.T, dtype=a.spec.dtype)
-    to_a, to_b = _solve_rule(g, y, a * kept, b)
-    return to_a * kept, to_b
-
-
-@host(2, _triangular_rule)
+@host(2, triangular_rule)
 def solve_triangular(a: Any, b: Any, lower: bool = False) -> Any:
     """What times a triangle gives `b`."""
     column = b.ndim == a.ndim - 1
@@ -222,22 +164,23 @@ def svd(x: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     return _svd(x, full_matrices, compute_uv)
 
 
-@host(1, name="svd")
+@host(1, svd_rule, name="svd")
 def _svd(x: Any, full_matrices: Any, compute_uv: Any) -> Any:
     found = np.linalg.svd(x, full_matrices, compute_uv)
     return tuple(found) if compute_uv else found
 
 
-@host(2)
+@host(2, lstsq_rule)
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """What times `a` comes nearest to `b`."""
     return np.linalg.lstsq(a, b, rcond)[0]
 
 
-@host(1)
+@host(1, pinv_rule)
 def pinv(x: Any, rcond: Any = None) -> Any:
     """The pseudoinverse."""
-    return np.linalg.pinv(x) if rcond is None else np.linalg.pinv(x, rcond)
+    limit = default_rcond(x.shape, x.dtype.name) if rcond is None else rcond
+    return np.linalg.pinv(x, limit)
 
 
 @host(1)
@@ -246,11 +189,20 @@ def matrix_rank(x: Any, tol: Any = None) -> Any:
     return np.linalg.matrix_rank(x, tol)
 
 
-@host(1)
 def slogdet(x: Any) -> Any:
     """The sign and the logarithm of the size of a determinant."""
-    sign, size = np.linalg.slogdet(x)
-    return sign, size
+    x = layout.known(x)
+    if not is_traced(x):
+        return _slogdet(x)
+    spec = (tuple(x.shape[:-2]), float_type(x))  # Keras' rule forgets stacks of matrices
+    return node_call("slogdet", _signs_and_sizes, (x,), (), {}, slogdet_rule, [spec] * 2, (x, x))
+
+
+def _signs_and_sizes(x: Any) -> Any:
+    return tuple(np.linalg.slogdet(x))
+
+
+_slogdet = host(1, name="slogdet")(_signs_and_sizes)
 
 
 def jvp(fun: Any, primals: Any, tangents: Any, has_aux: bool = False) -> Any:

@@ -11,6 +11,7 @@ import scipy.signal
 import scipy.special
 
 from kbench import backend as K
+from kbench.api import operations as engine
 from kbench.api.operations import Spec, numpy_call
 from kbench.keras3 import linalg
 from kbench.keras3.host import host, operand
@@ -355,14 +356,11 @@ def rsqrt(x: Any) -> Any:
     return elementwise.divide(1.0, elementwise.sqrt(x))
 
 
-@host(1, lambda g, y, x: (g * K.exp(-x * x) * (2 / math.sqrt(math.pi)),))
-def erf(x: Any) -> Any:
-    """The error function."""
-    return scipy.special.erf(x)
+erf = elementwise.unary("erf", engine.erf, scipy.special.erf)
 
 
 def erfc(x: Any) -> Any:
-    """One less the error function."""
+    """One less the error function, exact where that is near 1."""
     return _erfc(x)
 
 

@@ -1,18 +1,25 @@
-"""The places of Keras 3.15.1 that ask for a backend by name, and what is written there instead."""
+"""The places of Keras 3.15.1 that ask for a backend by name, and what is written there instead.
+
+`kbench.keras_client` waits for modules of Keras, and asks here how those of Keras 3 are loaded.
+"""
 
 from __future__ import annotations
 
-import importlib.abc
 import importlib.machinery
+import os
+import re
 import sys
+import warnings
 from collections.abc import Sequence
-from importlib.metadata import version
 from types import ModuleType
 from typing import Any
 
-from kbench.api.operations import env, keras_file_backend
+from kbench.api.operations import env, keras_file_backend, prefetch, see_through
 
 TESTED = "3.15.1"
+KERAS_2 = "2.3.1"
+GENERATIONS = f"kbench was tested with Keras {KERAS_2} and {TESTED}"
+REMEDY = f"pip install 'keras=={TESTED}' (or keras=={KERAS_2}, for programs of Keras 2)"
 REPAIRS = {
     "keras.src.backend": (
         'else:\n    raise ValueError(f"Unable to import backend : {backend()}")\n',
@@ -52,32 +59,63 @@ def chosen() -> str | None:
     return env("KERAS_BACKEND") or keras_file_backend()
 
 
-class _Finder(importlib.abc.MetaPathFinder):
-    def find_spec(
-        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
-        if name not in REPAIRS or chosen() != "kbench":
-            return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is None or spec.origin is None:
-            return None
-        spec.loader = _Loader(name, spec.origin)
-        return spec
+def installed() -> str | None:
+    """The version of the package keras; None where it is not installed as one."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to load
+
+    try:
+        return version("keras")
+    except PackageNotFoundError:
+        return None
+
+
+def only_tensorflow(version: str | None) -> bool:
+    """Whether a version of Keras has no choice of a backend: those from 2.4 to 2.15."""
+    found = re.match(r"2\.(\d+)", version or "")
+    return found is not None and int(found[1]) >= 4
+
+
+def repaired(
+    name: str, path: Sequence[str] | None, target: ModuleType | None
+) -> importlib.machinery.ModuleSpec | None:
+    """How a module is loaded where kbench is Keras' backend; None where it stays as it is."""
+    if not (name == "keras" or name in REPAIRS) or chosen() != "kbench":
+        return None
+    if name == "keras" and not only_tensorflow(installed()):
+        return None
+    spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+    if spec is None or spec.origin is None:
+        return None
+    spec.loader = _Loader(name, spec.origin)
+    return spec
 
 
 class _Loader(importlib.machinery.SourceFileLoader):
+    """Reads a module's source with kbench written into it, at one place."""
+
     def get_code(self, fullname: str) -> Any:
+        if fullname == "keras":
+            raise ImportError(
+                f"Keras {installed()} runs on TensorFlow alone, and {GENERATIONS}; {REMEDY}"
+            )
         source = self.get_data(self.path).decode()
         old, new = REPAIRS[fullname]
         if source.count(old) != 1:
-            raise ImportError(
-                f"Keras {version('keras')} is not known to kbench, which was tested with {TESTED}; "
-                f"install keras=={TESTED}"
-            )
+            raise ImportError(f"Keras {installed()} is not known: {GENERATIONS}; {REMEDY}")
         return compile(source.replace(old, new), self.path, "exec", dont_inherit=True)
 
+    def exec_module(self, module: ModuleType) -> None:
+        super().exec_module(module)
+        if module.__name__ == "keras.src.backend":
+            _begin(module)
 
-def install() -> None:
-    """Wait for Keras 3."""
-    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Finder())
+
+def _begin(package: ModuleType) -> None:
+    """Tell which Keras runs on kbench; errors name the line of the user's model from now on."""
+    found = installed()
+    sys.stderr.write(f"Using kbench backend with Keras {found}.\n")
+    if found != TESTED:
+        warnings.warn(f"Keras {found} is not known: {GENERATIONS}; {REMEDY}", stacklevel=2)
+    prefetch()
+    see_through(os.path.dirname(os.path.dirname(package.__path__[0])))  # the package keras
+    see_through(os.path.dirname(__file__))

@@ -3,19 +3,21 @@
 `import kbench` changes nothing that anyone can see: a finder waits at the head of
 `sys.meta_path` for the few modules of Keras named below. It lets every other import pass, and
 these too unless Keras runs on kbench. Whichever of the two is imported first, `install` and the
-finder see to it that the other finds what it needs. Keras itself is never imported here.
+finder see to it that the other finds what it needs. Keras itself is never imported here. The same
+finder waits for Keras 3, and asks `kbench.keras3.repairs` how its modules are loaded.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.machinery
+import itertools
 import os
 import sys
 from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from kbench.engine.core.errors import see_through
 from kbench.engine.jit.service import prefetch
@@ -34,6 +36,9 @@ UNEXPORTED = (
     "clear_session get_session set_session manual_variable_initialization pattern_broadcast "
     "get_variable_shape image_dim_ordering set_image_dim_ordering"
 ).split()
+
+KERAS_3 = "keras.src."  # where Keras 3 keeps its code
+CHOOSES = ("keras.backend", "keras.src.backend")  # where Keras 2 and Keras 3 load their backend
 
 # Module of Keras -> module and function that prepare its execution or mend it afterwards.
 BEFORE = {"keras.callbacks.callbacks": ("kbench.keras_client.fixes", "before_callbacks")}
@@ -134,13 +139,24 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        if name == "keras" or name.startswith(KERAS_3):
+            spec = importlib.import_module("kbench.keras3.repairs").repaired(name, path, target)
+            if spec is not None or name not in CHOOSES:
+                return cast("importlib.machinery.ModuleSpec | None", spec)
+            return _wrapped(name, path, target)
         known = name in AFTER or name in PICKLED
         if not known or not (name == "keras.backend" or keras_runs_on_kbench()):
             return None  # what Keras loads before its backend is mended by `begin`
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(name, spec.loader)
-        return spec
+        return _wrapped(name, path, target)
+
+
+def _wrapped(
+    name: str, path: Sequence[str] | None, target: ModuleType | None
+) -> importlib.machinery.ModuleSpec | None:
+    spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+    if spec is not None and spec.loader is not None:
+        spec.loader = _Loader(name, spec.loader)
+    return spec
 
 
 class _Loader(Loader):
@@ -163,7 +179,7 @@ class _Loader(Loader):
         try:
             self._own.exec_module(module)
         except Exception as error:
-            if self._name == "keras.backend":
+            if self._name in CHOOSES:
                 _say_ours(error, module)
             raise
         finally:
@@ -176,12 +192,13 @@ class _Loader(Loader):
 
 
 def _say_ours(error: Exception, package: ModuleType) -> None:
-    """Add to an error of Keras 2's own choice of a backend that kbench, which is there, is one.
+    """Add to an error of Keras' own choice of a backend that kbench, which is there, is one.
 
-    Nothing is added where somebody has chosen, or for Keras 3, which has no `load_backend.py`.
+    Nothing is added where somebody has chosen, or where Keras has no choice: from 2.4 to 2.15.
     """
     folders = getattr(package, "__path__", ())
-    chooses = any(os.path.exists(os.path.join(folder, "load_backend.py")) for folder in folders)
+    files = ("load_backend.py", "config.py")  # of Keras 2 and 3
+    chooses = any(os.path.exists(os.path.join(*both)) for both in itertools.product(folders, files))
     if env("KERAS_BACKEND") is not None or not chooses or keras_runs_on_kbench():
         return
     said = (

@@ -31,8 +31,8 @@ def plain(value: object) -> Any:
 class PlainFunction(Function):
     """A function whose results of rank 0 are NumPy scalars."""
 
-    def __call__(self, inputs: Sequence[Any] = ()) -> list[Any]:
-        return [plain(item) for item in super().__call__(inputs)]
+    def __call__(self, inputs: Sequence[Any] = (), *more: object) -> list[Any]:
+        return [plain(item) for item in super().__call__(inputs, *more)]
 
 
 STEPS = ("train_function", "test_function", "predict_function")  # as Keras names a model's
@@ -44,11 +44,11 @@ class StepFunction(PlainFunction):
     The targets of an output of rank 1, such as a loss for each sample, do without it.
     """
 
-    def __call__(self, inputs: Sequence[Any] = ()) -> list[Any]:
+    def __call__(self, inputs: Sequence[Any] = (), *more: object) -> list[Any]:
         if len(inputs) == len(self.inputs):
             pairs = zip(self.inputs, inputs, strict=True)
             inputs = [value[:, 0] if _too_deep(node, value) else value for node, value in pairs]
-        return super().__call__(inputs)
+        return super().__call__(inputs, *more)
 
 
 def _too_deep(node: Tensor, value: object) -> bool:

@@ -404,4 +404,4 @@ def _resume_words(session: Session | None) -> str:
     if not ran:
         return ""
     which = "it" if ran == 1 else "them"
-    return f"kbench: {counted(ran, 'cell')} ran here; kbench --resume brings {which} back"
+    return f"kbench: {counted(ran, 'cell')} ran here; kbench --resume restores {which}"

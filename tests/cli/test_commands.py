@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -162,6 +163,7 @@ def test_doctor_tells_every_part(run_kbench):
     report = json.loads(done.stdout)
     assert done.returncode == 0 and report["problems"] == [], done.stdout
     assert report["versions"]["kbench"] == __version__
+    assert report["versions"]["Keras"] == importlib.metadata.version("keras")
     assert report["threads"]["idle threads"] == "sleep"
     assert report["settings"]["floatx"] == "float32"
     text = run_kbench("doctor", "--fast").stdout

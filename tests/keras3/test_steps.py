@@ -1,17 +1,12 @@
 """The ways in which Keras 3 runs steps on kbench, and what `compile` says about them."""
 
 import keras3_there  # noqa: F401  # isort: skip
-import json
-import subprocess
-import sys
-
 import keras
 import numpy as np
 import pytest
 from keras import layers
 
 from kbench.api import operations
-from kbench.keras3 import repairs
 from kbench.keras3.gradients import gradients
 
 DRAW = np.random.RandomState(11)
@@ -176,29 +171,6 @@ def test_a_loop_of_ones_own():
         for variable, slope in zip(model.trainable_variables, found, strict=True):
             variable.assign_sub(0.1 * slope)
     assert float(loss()) < before
-
-
-@pytest.mark.slow  # a process of its own
-def test_keras_json_chooses_too(tmp_path):
-    (tmp_path / "keras.json").write_text(json.dumps({"backend": "kbench"}))
-    code = "import keras_kbench, keras; print(keras.config.backend())"
-    environment = {
-        name: value
-        for name, value in keras3_there.os.environ.items()
-        if name not in ("KERAS_BACKEND",)
-    }
-    environment["KERAS_HOME"] = str(tmp_path)
-    found = subprocess.run(
-        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False
-    )
-    assert found.stdout.strip() == "kbench", found.stderr
-
-
-def test_an_unknown_source_is_named(tmp_path):
-    file = tmp_path / "backend.py"
-    file.write_text("other = True\n")
-    with pytest.raises(ImportError, match=r"tested with 3\.15\.1"):
-        repairs._Loader("keras.src.backend", str(file)).get_code("keras.src.backend")
 
 
 def test_export_says_that_it_is_not_there(tmp_path):

@@ -282,12 +282,13 @@ def test_the_tables_tell_times_first_results_and_memory(keras):
 
 
 def test_what_stands_above_the_tables_stays(keras, tmp_path):
-    from inference.report import DRAWN, page
+    from inference.report import DRAWN
+    from tables import drawn_below
 
     file = tmp_path / "page.md"
-    assert page("tables", file) == "tables"
+    assert drawn_below(DRAWN, "tables", file) == "tables"
     file.write_text(f"# By hand\n\n{DRAWN}\n\nold tables\n")
-    assert page("tables", file) == f"# By hand\n\n{DRAWN}\n\ntables"
+    assert drawn_below(DRAWN, "tables", file) == f"# By hand\n\n{DRAWN}\n\ntables"
     drawn = (FOLDER.parent / "docs" / "inference.md").read_text("utf-8")
     assert drawn.count(DRAWN) == 1 and "| `transformer.8` |" in drawn.partition(DRAWN)[2]
 

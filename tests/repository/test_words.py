@@ -141,6 +141,21 @@ OLD = {
     "is heeded": "is respected",
     "as told below": "see below",
     "nothing moves": "no animation",
+    "do not stack": "all tensors need the same shape",
+    "not fill the shape": "cannot reshape to the shape of",
+    "places of x": "needs x of spatial sizes",
+    "two axes are needed": "rank 2 is needed",
+    "not what comes out": "is not right",
+    "brings them back": "restores them",
+    "last but one": "second-to-last",
+    "the mean taken away": "subtract the mean",
+    "largest entry away": "subtracts the largest entry",
+    "away from the weights": "subtract it from the weights",
+    "axis of time": "time axis",
+    "times are gone through": "there are fifty time steps",
+    "ought to be the same": "should be the same",
+    "comes out even": "fits",
+    "come out even": "fit",
 }
 PATTERN = re.compile(rf"\b(?:{'|'.join(re.escape(phrase) for phrase in OLD)})\b", re.IGNORECASE)
 

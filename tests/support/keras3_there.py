@@ -17,4 +17,4 @@ if not FOUND.startswith("3."):
     )
 
 os.environ["KERAS_BACKEND"] = "kbench"
-import keras_kbench  # noqa: E402, F401  # before keras: it makes the name of the backend known
+import kbench  # noqa: E402, F401  # before keras: it makes itself known as a backend

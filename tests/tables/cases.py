@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,7 @@ from cases_pool import POOL_CASES
 from cases_sparse import SPARSE_CASES
 
 from kbench import backend as K
+from kbench.engine.ops.elementwise import elementary
 from kbench.engine.ops.elementwise.arithmetic import where
 from kbench.engine.ops.elementwise.elementary import settled
 
@@ -56,6 +58,11 @@ ELEMENTWISE = [
     Case("sigmoid", UNARY, lambda x: 1 / (1 + np.exp(-x)), smooth=True),
     Case("tanh", UNARY, np.tanh, smooth=True),
     Case("softplus", UNARY, _softplus, smooth=True),
+    Case("erf", UNARY, np.vectorize(math.erf, otypes="d"), call=elementary.erf, smooth=True),
+    Case("expm1", UNARY, np.expm1, call=elementary.expm1, smooth=True),
+    Case("log1p", UNARY, np.log1p, domain=(-0.5, 4), call=elementary.log1p, smooth=True),
+    Case("floor", UNARY, np.floor, call=elementary.floor, gradient=False),
+    Case("ceil", UNARY, np.ceil, call=elementary.ceil, gradient=False),
     Case("softsign", UNARY, lambda x: x / (1 + np.abs(x))),
     Case("hard_sigmoid", UNARY, lambda x: np.clip(0.2 * x + 0.5, 0, 1), domain=(-4, 4)),
     Case("elu", UNARY, _elu, options=product(alpha=[1.0, 0.3])),

@@ -191,6 +191,18 @@ ANSWERS: dict[tuple[int, str], Answers] = {
         ["1 | 1", "2 | 2", "1 | 2",
          "\nvalues = K.placeholder(shape=(None, 5, 3))\nattended = values"],
     ),
+    (5, "mask"): (
+        ["place | K.expand_dims(place, 1)", "place | K.reshape(place, (5, 1))",
+         "K.expand_dims(place, 0) | place[:, None]",
+         "\nallowed = K.expand_dims(K.arange(5), 1) >= K.arange(5)\n"
+         "past = K.softmax(K.batch_dot(words, words, 2) / np.sqrt(8)"
+         " - 1e9 * (1 - K.cast(allowed, 'float32')))"],
+        ["K.expand_dims(place, 1) | place", "place | place",
+         "K.expand_dims(place, 1) | K.expand_dims(place, 1)", "place + 1 | K.expand_dims(place, 1)",
+         "place | K.expand_dims(place, 1) + 1", "place | 5", "words | words",
+         "\nallowed = np.tri(5) > 0\npast = K.softmax(K.batch_dot(words, words, 2))",
+         "\nallowed = K.less_equal(place, K.expand_dims(place, 1))\npast = weights"],
+    ),
     (6, "accuracy"): (
         ["1 | labels", "-1 | labels", "1 | K.cast(labels, 'int64')"],
         ["0 | labels", "1 | 0", "1 | scores", "1 | [0, 2, 1]", "1 | 2 - labels"],
@@ -241,6 +253,19 @@ ANSWERS: dict[tuple[int, str], Answers] = {
     (7, "guess-step"): (
         ["0.001", "1e-3", "np.float32(0.001)", "1 / 1000", "np.array(0.001)"],
         ["0.1", "0.000001", "1e-6", "0.01", "'0.001'", "None", "[0.1]", "True"],
+    ),
+    (7, "chain"): (
+        ["at_y * (1 - y ** 2) | x.T @ at_z", "(1 - y * y) * at_y | np.dot(x.T, at_z)",
+         "at_y / np.cosh(x @ w) ** 2 | (x * at_z).sum(axis=0)[:, None]",
+         "\ndef backwards(x, t, w):\n    y = np.tanh(x @ w)\n"
+         "    at_z = (2 * (y - t) * (1 - y ** 2)).ravel()\n"
+         "    return np.array([[np.mean(column * at_z)] for column in x.T])"],
+        ["at_y | x.T @ at_z", "at_y * (1 - np.tanh(y) ** 2) | x.T @ at_z",
+         "at_y * y | x.T @ at_z", "1 - y ** 2 | x.T @ at_z", "at_y * (1 - y ** 2) | x * at_z",
+         "at_y * (1 - y ** 2) | x.T @ at_z / len(x)", "at_y * (1 - y ** 2) | x.T @ at_y",
+         "at_y * (1 - y ** 2) | at_z * w", "-at_y * (1 - y ** 2) | x.T @ at_z",
+         "at_y * (1 - y ** 2) | (x.T @ at_z).ravel()",
+         "\ndef backwards(x, t, w):\n    return np.array([[0.0437], [0.5]])"],
     ),
     (7, "rounded"): (
         ["K.round(w) - w", "-(w - K.round(w))", "K.round(w) - K.identity(w)"],

@@ -182,7 +182,7 @@ TRANSPOSED = [
         "conv2d_transpose",
         lambda: transposed((2, 9, 9, 5)),
         ShapeError,
-        ("output_shape [2, 9, 9, 5] belongs to [8, 8] places of x", "float32[2, 4, 4, 3]"),
+        ("output_shape [2, 9, 9, 5] needs x of spatial sizes [8, 8]", "float32[2, 4, 4, 3]"),
     ),
     Wrong(
         "conv2d_transpose",
@@ -231,7 +231,7 @@ TRANSPOSED = [
         "conv2d_transpose",
         lambda: fed(transposed(a := x(4, dtype="int32")), (a, [2, 9, 9, 5])),
         ShapeError,
-        ("output_shape [2, 9, 9, 5] belongs to [8, 8] places of x",),
+        ("output_shape [2, 9, 9, 5] needs x of spatial sizes [8, 8]",),
     ),
     Wrong(
         "conv2d_transpose",
@@ -267,7 +267,7 @@ TRANSPOSED = [
         "conv3d_transpose",
         lambda: K.conv3d_transpose(x(1, 2, 2, 2, 3), v(2, 2, 2, 4, 3), (1, 5, 3, 3, 4)),
         ShapeError,
-        ("belongs to [4, 2, 2] places of x",),
+        ("needs x of spatial sizes [4, 2, 2]",),
     ),
     Wrong(
         "conv3d_transpose",

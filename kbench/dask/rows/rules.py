@@ -174,7 +174,7 @@ def contraction(node: Tensor, specs: Sequence[Spec], states: Sequence[State]) ->
 
 
 def matrix_product(node: Tensor, specs: Sequence[Spec], states: Sequence[State]) -> State:
-    """`x @ y`: leading axes broadcast, the last of `x` meets the last but one of `y`."""
+    """`x @ y`: leading axes broadcast, the last of `x` meets the second-to-last of `y`."""
     given = only_rows(states)
     ndim = max(spec.ndim for spec in specs)
     own = {0: (2, 1), 1: (1, 2)}  # of each operand: the axis that stays, the one summed over

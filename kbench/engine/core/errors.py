@@ -186,9 +186,14 @@ _MAX_SHOWN_CHARACTERS = 200  # characters of a value that are shown
 
 
 def shown(value: object) -> str:
-    """A value that a user gave, as an error writes it: not without end, and whatever it is."""
+    """A value that a user gave, as an error writes it: one line, not without end.
+
+    An array whose numbers take several lines is told by its dtype and shape.
+    """
     try:
         text = repr(value)
+        if "\n" in text and (spec := describe_value(value)) is not None:
+            return f"{type(value).__name__} {spec}".replace("ndarray", "array")
     except Exception:  # an integer of too many digits, or an object's own code
         if not isinstance(value, int):
             return f"a value of type {type(value).__name__}"

@@ -277,8 +277,11 @@ def integer(value: object) -> int:
     return number
 
 
-def check_axis(axis: object, ndim: int) -> int:
-    """A single axis made non-negative; ArgumentError when it is no integer or out of range."""
+def check_axis(axis: object, ndim: int, whose: str = "") -> int:
+    """A single axis made non-negative; ArgumentError when it is no integer or out of range.
+
+    `whose` says in the error what has the axes, where that is not the operand.
+    """
     try:
         if isinstance(axis, (bool, np.bool_)):
             raise TypeError
@@ -287,7 +290,7 @@ def check_axis(axis: object, ndim: int) -> int:
         raise ArgumentError(f"axis must be an integer, got {shown(axis)}") from None
     if not -ndim <= index < ndim:
         raise ShapeError(
-            f"axis {shown(index)} is out of range for rank {ndim}"
+            f"axis {shown(index)} is out of range for {whose}rank {ndim}"
             + (f" (allowed: {-ndim} to {ndim - 1})" if ndim else ", a scalar has no axes")
         )
     return index % ndim

@@ -101,7 +101,9 @@ class Function:
 
     # -------------------------------------------------------------- calling
 
-    def __call__(self, inputs: Sequence[object] = ()) -> list[Held]:
+    def __call__(self, inputs: Sequence[object] = (), *more: object) -> list[Held]:
+        if more:
+            raise self._unlisted(f"{1 + len(more)} arguments")
         steady = self._steady
         if steady is not None and (results := steady.run(inputs)) is not None:
             return results
@@ -109,16 +111,22 @@ class Function:
         if known is not None:
             return self.run(list(inputs), known)  # type: ignore[arg-type]  # arrays, by `_known`
         if not isinstance(inputs, (list, tuple)):
-            raise FeedError(
-                f"takes one list of values, got {type(inputs).__name__}", function=self.name
-            )
+            raise self._unlisted(describe_operand(inputs))
         given = listed(self.inputs, inputs)
         if len(given) > len(self.inputs):
             raise self._counted(given)
         if len(given) < len(self.inputs) or any(value is None for value in given):
             return self._partly(given)
-        arrays = [fed_array(node, value) for node, value in zip(self.inputs, given, strict=True)]
+        arrays = [self._fed(node, value) for node, value in zip(self.inputs, given, strict=True)]
         return self.run(arrays)
+
+    def _fed(self, node: Tensor, value: object) -> Held:
+        """The value for an input; an error names this function."""
+        try:
+            return fed_array(node, value)
+        except FeedError as error:
+            error.function = self.name
+            raise
 
     def _partly(self, values: Sequence[object]) -> list[Held]:
         """The call with values for some of the inputs; FeedError when one that has none is needed.
@@ -148,6 +156,15 @@ class Function:
             return []
         stored = [store.inputs[1] for store in earlier._stores]
         return [*earlier._waited_for(), *earlier.outputs, *stored]
+
+    def _unlisted(self, got: str) -> FeedError:
+        """The error of a call with something else than one list."""
+        names = ", ".join(node.name.split(":")[0] for node in self.inputs)
+        return FeedError(
+            f"takes one list of values, got {got}",
+            function=self.name,
+            suggestion=f"f([{names}]), with a value in place of each name" if names else "f([])",
+        )
 
     def _counted(self, values: Sequence[object], needed: Tensor | None = None) -> FeedError:
         """The error of a call with too many values, or with none for an input that is needed."""

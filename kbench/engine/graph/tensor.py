@@ -264,6 +264,12 @@ class Tensor:
         rows = self._rows("entries to iterate over", "K.map_fn calls a function on each")
         return (self[index] for index in range(rows))
 
+    def __setitem__(self, _index: object, _value: object) -> NoReturn:
+        instead = "K.switch(mask, new, x) gives a changed copy"
+        if self.kind == "variable":
+            instead = "K.set_value(x, value) sets all of it, K.update(x, new) within a K.function"
+        raise TypeError(f"{self._told()} cannot be changed in place; {instead}")
+
     def _rows(self, what: str, otherwise: str) -> int:
         """The first size, or a TypeError that says what cannot be done without it."""
         if not self.spec.shape:

@@ -185,7 +185,7 @@ def storable(target: Variable, value: object) -> Held:
         found = to_array(value)
     if found.shape != target.spec.shape:
         raise ShapeError(
-            f"variable {target.name!r} is {target.spec}, but the value has shape "
+            f"variable {target.name.split(':')[0]!r} is {target.spec}, but the value has shape "
             f"{show(found.shape)}"
         )
     if not target.spec.sparse:

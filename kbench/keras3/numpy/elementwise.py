@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,8 +13,9 @@ from keras.src.backend.common.dtypes import result_type
 
 from kbench import backend as K
 from kbench.api import operations as engine
-from kbench.keras3.host import common_dtype, dtype_of, operand
+from kbench.keras3.host import MAX_RULES, common_dtype, dtype_of, operand
 from kbench.keras3.tensor import (
+    WIDE,
     Traced,
     array_as,
     finish,
@@ -58,6 +60,16 @@ def _dtypes(kind: str, *operands: Any) -> tuple[str, str]:
     return dtype, dtype
 
 
+@functools.lru_cache(MAX_RULES)
+def _met(kind: str, floatx: str, *dtypes: np.dtype) -> tuple[np.dtype, np.dtype] | None:
+    """`_dtypes` of arrays that are in that dtype already; None where one is to be converted."""
+    known = [np.empty(0, dtype) for dtype in dtypes]
+    dtype, result = _dtypes(kind, *known)
+    if dtype in WIDE or any(one.name != dtype for one in dtypes):
+        return None
+    return np.dtype(dtype), np.dtype(result)
+
+
 def elementwise(
     name: str, build: Callable[..., Any], form: Callable[..., Any], kind: str, count: int
 ) -> Callable[..., Any]:
@@ -68,6 +80,11 @@ def elementwise(
     """
 
     def run(*given: Any) -> Any:
+        if all(type(x) is np.ndarray for x in given):
+            met = _met(kind, config.floatx(), *[x.dtype for x in given])
+            if met is not None:
+                with np.errstate(all="ignore"):
+                    return np.asarray(form(*given), met[1])
         operands = [operand(x) for x in given]
         dtype, result = _dtypes(kind, *operands)
         if any(map(is_traced, operands)):
@@ -76,22 +93,24 @@ def elementwise(
         with np.errstate(all="ignore"):
             return _kept(form(*arrays), result)
 
-    def binary(x1: Any, x2: Any) -> Any:
+    def of_two(x1: Any, x2: Any) -> Any:
         return run(x1, x2)
 
-    def unary(x: Any) -> Any:
+    def of_one(x: Any) -> Any:
         return run(x)
 
-    call = binary if count == 2 else unary
+    call = of_two if count == 2 else of_one
     call.__name__ = name
     return call
 
 
-def _binary(name: str, build: Any, form: Any, kind: str = "same") -> Callable[..., Any]:
+def binary(name: str, build: Any, form: Any, kind: str = "same") -> Callable[..., Any]:
+    """A function of two operands, by its forms on nodes and on arrays."""
     return elementwise(name, build, form, kind, 2)
 
 
-def _unary(name: str, build: Any, form: Any, kind: str = "float") -> Callable[..., Any]:
+def unary(name: str, build: Any, form: Any, kind: str = "float") -> Callable[..., Any]:
+    """A function of one operand, by its forms on nodes and on arrays."""
     return elementwise(name, build, form, kind, 1)
 
 
@@ -109,43 +128,43 @@ def _quotient_or_zero(x: Any, y: Any) -> Any:
     return engine.where(zero, 0.0, x / engine.where(zero, 1.0, y))
 
 
-add = _binary("add", _either, np.add)
-subtract = _binary("subtract", lambda x, y: x - y, np.subtract)
-multiply = _binary("multiply", _both, np.multiply)
-divide = _binary("divide", lambda x, y: x / y, np.true_divide, "float")
+add = binary("add", _either, np.add)
+subtract = binary("subtract", lambda x, y: x - y, np.subtract)
+multiply = binary("multiply", _both, np.multiply)
+divide = binary("divide", lambda x, y: x / y, np.true_divide, "float")
 true_divide = divide
-divide_no_nan = _binary(
+divide_no_nan = binary(
     "divide_no_nan",
     _quotient_or_zero,
     lambda x, y: np.where(y == 0, 0, x / np.where(y == 0, 1, y)),
     "float",
 )
-floor_divide = _binary("floor_divide", lambda x, y: x // y, np.floor_divide, "number")
-mod = _binary("mod", lambda x, y: x % y, np.mod, "number")
-power = _binary("power", K.pow, np.power, "number")
-maximum = _binary("maximum", K.maximum, np.maximum)
-minimum = _binary("minimum", K.minimum, np.minimum)
-equal = _binary("equal", K.equal, np.equal, "compare")
-not_equal = _binary("not_equal", K.not_equal, np.not_equal, "compare")
-less = _binary("less", K.less, np.less, "compare")
-less_equal = _binary("less_equal", K.less_equal, np.less_equal, "compare")
-greater = _binary("greater", K.greater, np.greater, "compare")
-greater_equal = _binary("greater_equal", K.greater_equal, np.greater_equal, "compare")
-logical_and = _binary("logical_and", engine.logical_and, np.logical_and, "logic")
-logical_or = _binary("logical_or", engine.logical_or, np.logical_or, "logic")
-logical_xor = _binary("logical_xor", engine.logical_xor, np.logical_xor, "logic")
-logical_not = _unary("logical_not", lambda x: ~x, np.logical_not, "logic")
+floor_divide = binary("floor_divide", lambda x, y: x // y, np.floor_divide, "number")
+mod = binary("mod", lambda x, y: x % y, np.mod, "number")
+power = binary("power", K.pow, np.power, "number")
+maximum = binary("maximum", K.maximum, np.maximum)
+minimum = binary("minimum", K.minimum, np.minimum)
+equal = binary("equal", K.equal, np.equal, "compare")
+not_equal = binary("not_equal", K.not_equal, np.not_equal, "compare")
+less = binary("less", K.less, np.less, "compare")
+less_equal = binary("less_equal", K.less_equal, np.less_equal, "compare")
+greater = binary("greater", K.greater, np.greater, "compare")
+greater_equal = binary("greater_equal", K.greater_equal, np.greater_equal, "compare")
+logical_and = binary("logical_and", engine.logical_and, np.logical_and, "logic")
+logical_or = binary("logical_or", engine.logical_or, np.logical_or, "logic")
+logical_xor = binary("logical_xor", engine.logical_xor, np.logical_xor, "logic")
+logical_not = unary("logical_not", lambda x: ~x, np.logical_not, "logic")
 
-exp = _unary("exp", K.exp, np.exp)
-log = _unary("log", K.log, np.log)
+exp = unary("exp", K.exp, np.exp)
+log = unary("log", K.log, np.log)
 # K.sqrt gives 0 for negatives, Keras 3 NaN.
-sqrt = _unary("sqrt", lambda x: engine.where(x < 0, np.nan, K.sqrt(x)), np.sqrt)
-sin = _unary("sin", K.sin, np.sin)
-cos = _unary("cos", K.cos, np.cos)
-tanh = _unary("tanh", K.tanh, np.tanh)
-square = _unary("square", K.square, np.square, "number")
-negative = _unary("negative", lambda x: -x, np.negative, "same")
-sign = _unary("sign", K.sign, np.sign, "same")
+sqrt = unary("sqrt", lambda x: engine.where(x < 0, np.nan, K.sqrt(x)), np.sqrt)
+sin = unary("sin", K.sin, np.sin)
+cos = unary("cos", K.cos, np.cos)
+tanh = unary("tanh", K.tanh, np.tanh)
+square = unary("square", K.square, np.square, "number")
+negative = unary("negative", lambda x: -x, np.negative, "same")
+sign = unary("sign", K.sign, np.sign, "same")
 
 
 def absolute(x: Any) -> Any:
@@ -154,11 +173,11 @@ def absolute(x: Any) -> Any:
     return x if dtype_of(x) == "bool" else _absolute(x)
 
 
-_absolute = _unary("absolute", K.abs, np.abs, "same")
+_absolute = unary("absolute", K.abs, np.abs, "same")
 abs = absolute
-isnan = _unary("isnan", lambda x: K.not_equal(x, x), np.isnan, "compare")
-isinf = _unary("isinf", lambda x: K.equal(K.abs(x), np.inf), np.isinf, "compare")
-isfinite = _unary("isfinite", lambda x: K.less(K.abs(x), np.inf), np.isfinite, "compare")
+isnan = unary("isnan", lambda x: K.not_equal(x, x), np.isnan, "compare")
+isinf = unary("isinf", lambda x: K.equal(K.abs(x), np.inf), np.isinf, "compare")
+isfinite = unary("isfinite", lambda x: K.less(K.abs(x), np.inf), np.isfinite, "compare")
 
 
 @operation
@@ -209,7 +228,7 @@ def round(x: Any, decimals: int = 0) -> Any:
     return cast(divide(_round(multiply(cast(x, float_type(x)), scale)), scale), dtype)
 
 
-_round = _unary("round", K.round, np.rint, "same")
+_round = unary("round", K.round, np.rint, "same")
 
 
 def cast(x: Any, dtype: str) -> Any:

@@ -39,7 +39,7 @@ def _product(x: Any, y: Any) -> Any:
 
 
 def dot(x1: Any, x2: Any) -> Any:
-    """The sum of products over the last axis of the first, the last but one of the second."""
+    """The sum of products over the last axis of the first, the second-to-last of the second."""
     x1, x2 = layout.known(x1), layout.known(x2)
     if not x1.shape or not x2.shape:
         return elementwise.multiply(x1, x2)
@@ -298,7 +298,10 @@ def correlate(x1: Any, x2: Any, mode: str = "valid") -> Any:
     """Sums of products of two vectors that are moved along each other."""
     x1, x2 = layout.known(x1), layout.known(x2)
     dtype = elementwise.float_type(x1, x2) if "int64" not in _kinds(x1, x2) else "float32"
-    return _correlate(elementwise.cast(x1, dtype), elementwise.cast(x2, dtype), mode)
+    x1, x2 = elementwise.cast(x1, dtype), elementwise.cast(x2, dtype)
+    if is_traced(x1) or is_traced(x2):
+        return _traced_correlate(x1, x2, mode)
+    return _correlate(x1, x2, mode)
 
 
 def _kinds(*operands: Any) -> set[str]:
@@ -308,6 +311,20 @@ def _kinds(*operands: Any) -> set[str]:
 @host(2, dtype="same", name="correlate")
 def _correlate(x1: Any, x2: Any, mode: Any = "valid") -> Any:
     return np.correlate(x1, x2, mode)
+
+
+def _traced_correlate(x1: Any, x2: Any, mode: Any) -> Any:
+    """The same as a convolution over the first vector, with zeros at its ends."""
+    size, width = x1.shape[0], x2.shape[0]
+    # Element 1 + i of the probe stands where the last entry of x2 meets entry 1 + i of x1.
+    probe = np.correlate(np.arange(1, size + 1), np.eye(1, width, dtype=int)[0], mode)
+    place = int(np.flatnonzero(probe)[0])
+    left = place - int(probe[place]) + 1
+    right = len(probe) + width - 1 - size - left
+    dtype = str(x1.dtype)
+    x = K.reshape(in_dtype(layout.pad(x1, ((left, right),)), dtype), (1, -1, 1))
+    found = K.conv1d(x, K.reshape(in_dtype(x2, dtype), (width, 1, 1)))
+    return finish(K.reshape(found, (-1,)), dtype)
 
 
 setattr(Traced, "__matmul__", lambda x, y: matmul(x, y))  # noqa: B010

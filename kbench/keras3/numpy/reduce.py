@@ -9,7 +9,7 @@ import numpy as np
 from keras.src.backend.common import standardize_dtype
 
 from kbench import backend as K
-from kbench.keras3.host import common_dtype, dtype_of, host, operand
+from kbench.keras3.host import common_dtype, dtype_of, operand
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import array_in, float_type
 from kbench.keras3.tensor import finish, in_dtype, is_traced
@@ -273,34 +273,3 @@ def _nan_place(fold: Any, worst: float) -> Callable[..., Any]:
 
 nanargmax = _nan_place(argmax, -np.inf)
 nanargmin = _nan_place(argmin, np.inf)
-
-
-# ------------------------------------------------------------------ by order
-
-
-def _by_order(form: Any, name: str) -> Callable[..., Any]:
-    def quantile(
-        x: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False
-    ) -> Any:
-        return form(np.asarray(x), q, axis=axes_of(axis), method=method, keepdims=keepdims)
-
-    quantile.__name__ = name
-    return host(2)(quantile)
-
-
-quantile = _by_order(np.quantile, "quantile")
-percentile = _by_order(np.percentile, "percentile")
-nanquantile = _by_order(np.nanquantile, "nanquantile")
-nanpercentile = _by_order(np.nanpercentile, "nanpercentile")
-
-
-@host(1)
-def median(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """The middle element over axes, or the mean of the middle two."""
-    return np.median(x, axis=axes_of(axis), keepdims=keepdims)
-
-
-@host(1)
-def nanmedian(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """The middle element over axes of what is not NaN."""
-    return np.nanmedian(x, axis=axes_of(axis), keepdims=keepdims)

@@ -62,6 +62,7 @@ class LessonPane(Vertical):
         self._title = ("", "")
         self._state: tuple[str, str, Sequence[CommandLink]] = ("", "", ())
         self._more = ""
+        self._said_last = False  # words are to be in view, until the learner scrolls
 
     def compose(self) -> ComposeResult:
         """From top to bottom."""
@@ -76,6 +77,7 @@ class LessonPane(Vertical):
         text = self.query_one(LessonText)
         for what in ("scroll_y", "virtual_size"):
             self.watch(text, what, self._draw)
+        self.watch(text, "virtual_size", self._follow)
 
     @property
     def _glyphs(self) -> Glyphs:
@@ -83,6 +85,7 @@ class LessonPane(Vertical):
 
     async def read(self, prose: str) -> None:
         """Show other prose, from its beginning."""
+        self._said_last = False
         await self.query_one(Prose).update(safe(prose))
         self.query_one(LessonText).scroll_home(animate=False)
 
@@ -90,8 +93,12 @@ class LessonPane(Vertical):
         """Show words below the prose, and bring them into view."""
         said = self.query_one("#lesson-said", Static)
         said.update(Content("\n").join(lines))
-        said.display = bool(lines)
-        if lines:
+        said.display = self._said_last = bool(lines)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Words that were said come into view once they have their place, however late."""
+        if self._said_last:
             self.call_after_refresh(self._reveal)
 
     def _reveal(self) -> None:
@@ -104,6 +111,7 @@ class LessonPane(Vertical):
 
     def turn(self, way: str) -> None:
         """Scroll, while the focus is elsewhere."""
+        self._said_last = False
         text = self.query_one(LessonText)
         (text.scroll_page_up if way == "up" else text.scroll_page_down)(animate=False)
 

@@ -10,7 +10,13 @@ KEYS = (
     # Older terminals send ctrl+Enter as plain Enter, and some keep alt+Enter to themselves.
     Key("prompt", "run", "alt+x,alt+enter,ctrl+enter", "run", "run now; in a lesson, check it"),
     Key("prompt", "newline", "ctrl+j,shift+enter", "newline", "insert newline"),
-    Key("prompt", "complete", "tab", "complete", "complete; indent at a blank"),
+    Key(
+        "prompt",
+        "complete",
+        "tab",
+        "complete",
+        "complete; indent; next ___ of a lesson",
+    ),
     Key("prompt", "signature", "shift+tab", "signature", "documentation of the call at the cursor"),
     Key("prompt", "search", "ctrl+r", "search", "search the history"),
     Key("prompt", "end_input", "ctrl+d", "end_input", "quit when the prompt is empty"),

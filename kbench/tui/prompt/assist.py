@@ -23,6 +23,8 @@ MEANING_SECONDS = 0.3
 """For the kernel to say what completions are; beyond it the list comes without."""
 _QUALIFIED = re.compile(r"(?:[^\W\d]\w*\.)+$")
 _DOTTED = re.compile(r"[A-Za-z_][\w]*(\.[\w]*)+$")
+_DONE = re.compile(r"(?:(?<![\w.])\d[\w.]*|___|[^\w.])$")
+"""Before the cursor: a number, a lesson's blank, or no word at all, so nothing to complete."""
 _QUOTED_HINT = re.compile(r"(: |-> )'([^']*)'")  # hints that Python keeps as text
 
 
@@ -121,7 +123,10 @@ class Assist:
     # ------------------------------------------------------------------ completion
 
     def complete(self) -> None:
-        """Tab: take the choice, complete, or indent where nothing stands before the cursor."""
+        """Tab: take the choice, complete, or indent where nothing stands before the cursor.
+
+        Where there is nothing to complete in a lesson's code it goes to the next blank.
+        """
         prompt = self.prompt
         row, column = prompt.cursor_location
         if self.open and not self._common():
@@ -130,6 +135,10 @@ class Assist:
             prompt.list_keys = ENGAGED
         elif not prompt.document.lines[row][:column].strip():
             prompt.insert(" " * (4 - column % 4))
+        elif _DONE.search(prompt.document.lines[row][:column]) and prompt.select_blank(
+            after_cursor=True
+        ):
+            return
         else:
             self._ask_matches(explicit=True)
 
@@ -199,7 +208,11 @@ class Assist:
                 match for match in matches if not match.text.rpartition(".")[2].startswith("_")
             ]
             matches = public or matches
-        if not matches or (not explicit and all(match.text == typed for match in matches)):
+        known = all(match.text == typed for match in matches)
+        if known and explicit and prompt.select_blank(after_cursor=True):
+            self.close()
+            return
+        if not matches or (known and not explicit):
             self.close()
             return
         options.offer(matches, span)

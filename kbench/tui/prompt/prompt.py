@@ -198,9 +198,14 @@ class Prompt(TextArea):
             one_word = self.text.split("\n")[row][start:end].replace(".", "").isalnum()
             self.selection = Selection((row, start if one_word else end), (row, end))
 
-    def select_blank(self) -> bool:
-        """Select the first blank, so that typing replaces it; False when there is none."""
-        found = blanks(self.text)
+    def select_blank(self, after_cursor: bool = False) -> bool:
+        """Select a blank of a lesson's code, so that typing replaces it; False without one.
+
+        `after_cursor`: the first behind the cursor, or else the first of all.
+        """
+        found = blanks(self.text) if self.given or not after_cursor else []
+        if after_cursor:
+            found.sort(key=lambda place: place < self.cursor_location)
         for row, column in found[:1]:
             self.selection = Selection((row, column), (row, column + len(BLANK)))
         return bool(found)

@@ -204,8 +204,6 @@ _SEARCHES: dict[str, Callable[[KbenchError, dict[str, Shape]], str | None]] = {
 
 def _feed(function: str, reason: str) -> str | None:
     """One example as a batch, a matrix the other way round, or how to feed a value at all."""
-    if reason.startswith("takes one list of values"):
-        return "a list, as in f([value])"
     missing = _MISSING.match(reason)
     if missing is not None and function == "eval":
         return f"K.function([{missing.group(1)}], [...])([value])"

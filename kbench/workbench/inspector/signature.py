@@ -21,9 +21,12 @@ from kbench.workbench.protocol.session import HelpReply, MeaningsReply
 
 _MAX_DOC_LINES = 6
 """Of a docstring's first paragraph."""
+_MAX_TEXT_LINES = 300
+"""Of a whole docstring: NumPy's longest have about that many."""
 _MAX_TEXT_CHARACTERS = 4_000
 """Of a signature: defaults may be long."""
 _DOTTED = re.compile(r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*\s*$")
+_CALL = re.compile(r"\w+\(")
 _NAME = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _MAX_OPERANDS = 6
 """Of the names on a line whose specs are shown."""
@@ -51,15 +54,16 @@ def help_at(code: str, position: int, names: dict[str, object]) -> HelpReply:
     if value is None or not (callable(value) or isinstance(value, types.ModuleType)):
         return nothing
     shown = _signature(value)
-    doc = _doc(value)
+    docstring = _docstring(value)
     head = f"{name}{shown}"
     operands = _operands(before, names)
-    lines = [describe.printable(head, _MAX_TEXT_CHARACTERS), *operands, *([doc] if doc else [])]
+    lines = [describe.printable(head, _MAX_TEXT_CHARACTERS), *operands]
+    lines += ["", *_lines(docstring, _MAX_TEXT_LINES)] if docstring else []
     return HelpReply(
         text="\n".join(lines),
         name=name,
         signature=head,
-        doc=doc,
+        doc="\n".join(_lines(_first_words(docstring), _MAX_DOC_LINES)),
         argument=argument,
         operands=operands,
     )
@@ -163,10 +167,20 @@ def _signature(value: object) -> str:
         return "(...)"
 
 
-def _doc(value: object) -> str:
-    """The first paragraph of the documentation."""
+def _docstring(value: object) -> str:
+    """The documentation; that of functions and of types in C is read by their own slots."""
     text = inspect.getattr_static(value, "__doc__", None)
-    if not isinstance(text, str):
-        return ""
-    paragraph = inspect.cleandoc(text).split("\n\n")[0].splitlines()[:_MAX_DOC_LINES]
-    return "\n".join(describe.printable(line, 200) for line in paragraph)
+    if isinstance(text, (types.GetSetDescriptorType, types.MemberDescriptorType)):
+        text = text.__get__(value, type(value))
+    return inspect.cleandoc(text) if isinstance(text, str) else ""
+
+
+def _first_words(docstring: str) -> str:
+    """The first paragraph that is no signature, as docstrings of functions in C begin with one."""
+    paragraphs = docstring.split("\n\n")
+    return next((one for one in paragraphs if not _CALL.match(one)), paragraphs[0])
+
+
+def _lines(text: str, most: int) -> list[str]:
+    """The first lines of a text, made fit to be shown."""
+    return [describe.printable(line, 200) for line in text.splitlines()[:most]]

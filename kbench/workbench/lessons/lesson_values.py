@@ -57,7 +57,7 @@ def complaint(
     """
     if not isinstance(wanted, tuple):
         return _misfit(found, wanted, "", tolerance) or (
-            "" if _same(plain(found), wanted, tolerance) else f"is not what comes out; {advice}"
+            "" if _same(plain(found), wanted, tolerance) else f"is not right; {advice}"
         )
     found = plain(found)
     if kind(found) != kind(wanted):
@@ -74,7 +74,7 @@ def complaint(
     if misfit:
         return misfit
     right = [_same(plain(item), other, tolerance) for item, other in pairs]
-    return "" if all(right) else f"is not what comes out: {_halves(right, parts)}; {advice}"
+    return "" if all(right) else f"is not right: {_halves(right, parts)}; {advice}"
 
 
 def _misfit(found: Any, wanted: object, place: str, tolerance: float) -> str:
@@ -84,7 +84,7 @@ def _misfit(found: Any, wanted: object, place: str, tolerance: float) -> str:
     if actual != right and {actual, right} != {"None", "number"}:
         return f"is {article(actual)}{place}; it should be {article(right)}"
     if isinstance(wanted, tuple) and complaint(found, wanted, tolerance=tolerance):
-        return f"is not what comes out{place}; {ADVICE}"
+        return f"is not right{place}; {ADVICE}"
     return ""
 
 

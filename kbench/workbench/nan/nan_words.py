@@ -156,7 +156,7 @@ def _origin(data: JsonObject) -> list[str]:
     if turn.get("line") and turn["line"] != data.get("line"):
         said.append(f"  {turn['line']}")
     if turn:
-        said += ["", f"the infinities made by {maker(data)}{at(data)}"]
+        said += ["", f"the infinity came from {maker(data)}{at(data)}"]
     if data.get("line"):
         said.append(f"  {data['line']}")
     if data.get("why"):

@@ -112,7 +112,7 @@ class Session(abc.ABC):
         return question.answer(reply)
 
     def inspect_object(self, code: str, position: int) -> str:
-        """Signature and first words of documentation of the call around `position`."""
+        """Signature and documentation of the call around `position`."""
         try:
             return self.ask(Help(code=code, position=position), timeout=1.0).text
         except ProtocolError:

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from bench_screen import settle, submit, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, typed
+from textual.content import Content
+from textual.widgets import Static
 
 from kbench.tui.keys import keys
+from kbench.tui.lesson.lesson import LessonPane, LessonText
 from kbench.tui.prompt.prompt import Prompt
 from kbench.workbench.lessons import lesson_files
 from kbench.workbench.lessons.lesson_files import Lesson
@@ -116,6 +119,20 @@ async def test_blanks_are_filled_in_one_by_one() -> None:
         await pilot.press("y", "enter")
         await settle(pilot)
         assert "Enter checks it" in foot(app)
+
+
+async def test_tab_goes_to_the_next_blank_where_there_is_nothing_to_complete() -> None:
+    async with taught(2, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "feed")
+        prompt = app.query_one(Prompt)
+        for place in (1, 0, 1):  # the second, and around to the first
+            await pilot.press("tab")
+            await settle(pilot)
+            assert prompt.selected_text == "___"
+            assert prompt.text.split("\n")[0][: prompt.selection.start[1]].count("___") == place
+        await pilot.press("0", "tab")
+        await settle(pilot)
+        assert "[0]" in typed(app) and prompt.selected_text == "___"
 
 
 async def test_one_key_runs_and_checks() -> None:
@@ -284,3 +301,23 @@ async def test_code_of_a_lesson_is_no_draft(tmp_path: Path) -> None:
         await pilot.press("x")
         await settle(pilot)
         assert app._main.unsent_input.text.endswith("x")
+
+
+async def test_a_verdict_comes_into_view_however_late_it_gets_its_place() -> None:
+    async with taught(7, (80, 24), silent()) as (app, pilot, controller):
+        await go_to(pilot, controller, "alive")
+        pane = app.query_one(LessonPane)
+        text = pane.query_one(LessonText)
+        pane.set_message([Content("alive: not yet")])
+        await settle(pilot)
+        shown = text.scroll_y
+        assert shown > 0
+        text.scroll_home(animate=False)
+        pane.query_one("#lesson-said", Static).update("alive: not yet\nwhy\nhow")  # late
+        await settle(pilot)
+        assert text.scroll_y > shown
+        pane.turn("up")  # the learner reads: it stays
+        await settle(pilot)
+        pane.query_one("#lesson-said", Static).update("alive: not yet")
+        await settle(pilot)
+        assert text.scroll_y < shown

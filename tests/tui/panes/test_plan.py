@@ -242,6 +242,30 @@ async def test_nodes_fold_and_are_found() -> None:
         assert "float32[" in app.clipboard
 
 
+async def test_a_call_is_one_node_until_it_is_opened() -> None:
+    x = K.placeholder((None, 3), name="images")
+    one = K.variable([1.0, 2.0, 3.0], name="one")
+    normed = K.relu(K.batch_normalization(x, one, one, one, one))
+    async with bench((120, 40), with_runs(normed=normed)) as (app, pilot, _):
+        await submit(pilot, "1")
+        await press(pilot, "f3", "end", "o", "down")
+        view = app.screen.query_one("#graph", GraphView)
+        closed = drawn(app)
+        assert "+batch_normalization float32[?, 3]  (7 ops)" in closed
+        assert view.row_count() == 3
+        assert "batch_normalization(" in view.header(0).plain and "one call" in view.header(1).plain
+        await press(pilot, "right")
+        assert view.row_count() > 4 and "part of batch_normalization" in view.header(1).plain
+        await submit(pilot, "1")  # the same graph again
+        assert view.row_count() > 4
+        await press(pilot, "f3", "o", "left")
+        assert drawn(app) == closed
+        await press(pilot, "plus", "minus", "right")
+        assert view.row_count() == 2
+        await press(pilot, "plus")
+        assert " ops)" not in drawn(app)
+
+
 async def test_a_graph_shows_what_a_run_saw() -> None:
     names = small_graph()
     session = with_runs(**names)

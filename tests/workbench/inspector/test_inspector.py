@@ -81,6 +81,25 @@ def test_no_code_of_the_users_objects_runs(inspector: Inspector) -> None:
     assert Loud.touched == []
 
 
+@pytest.mark.parametrize(
+    ("call", "first"),
+    [
+        ("K.dot(", "Matrix product"),
+        ("np.linspace(", "Return evenly spaced numbers"),
+        ("np.sqrt(", "Return the non-negative square-root"),
+        ("len(", "Return the number of items"),
+        ("int(", "Convert a number or string"),
+    ],
+)
+def test_help_has_the_documentation_of_functions(
+    inspector: Inspector, names: dict[str, Any], call: str, first: str
+) -> None:
+    names.update(K=K, np=np)
+    found = ask(inspector, "help", code=call, position=len(call))
+    assert found["doc"].startswith(first)
+    assert found["text"].startswith(call) and first in found["text"]
+
+
 def test_last_fed_shape_appears_after_a_run(inspector: Inspector, names: dict[str, Any]) -> None:
     assert rows(inspector)["x"]["last"] is None
     names["f"]([np.zeros((7, 4))])

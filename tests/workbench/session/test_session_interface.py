@@ -108,7 +108,8 @@ def test_completion_and_help(both: Watched) -> None:
     assert "set_value" in found.matches and (found.start, found.end) == (2, 9)
     found = both.session.complete("K.dot(", 6)
     assert found.matches[:2] == ["x=", "y="] and not any("%" in one for one in found.matches)
-    assert both.session.inspect_object("K.dot(x, ", 9).startswith("K.dot(x")
+    shown = both.session.inspect_object("K.dot(x, ", 9)
+    assert shown.startswith("K.dot(x") and "Matrix product" in shown and "Raises:" in shown
     assert both.session.complete("no_such_name_at_all.", 20).matches == []
 
 

@@ -76,8 +76,7 @@ def _fitting_infer(bias: Spec, x: Spec, *, first: bool) -> Spec:
     for axis, (ours, theirs) in pairs:
         if None not in (ours, theirs) and ours != theirs:
             raise ShapeError(
-                f"x is {x}, so axis {axis} has {ours} entries, but bias is {bias} and gives "
-                f"{theirs}",
+                f"x is {x}, so axis {axis} has size {ours}, but bias is {bias}, of size {theirs}",
                 axes={"x": axis},
             )
     return bias

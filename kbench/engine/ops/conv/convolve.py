@@ -115,8 +115,8 @@ def _to_input_infer(kind: Kind) -> Callable[..., Spec]:
         counts = window_counts(wanted[1:-1], kernel.shape[:-2], strides, padding, dilation)
         if not all(map(same_size, counts, g.shape[1:-1])):
             raise ShapeError(
-                f"output_shape {show(wanted)} belongs to {show(counts)} places of x, but x is {g}, "
-                f"which has {show(g.shape[1:-1])}"
+                f"output_shape {show(wanted)} needs x of spatial sizes {show(counts)}, but x is "
+                f"{g}, which has {show(g.shape[1:-1])}"
             )
         return Spec((g.shape[0], *wanted[1:-1], kernel.shape[-2]), g.dtype)
 

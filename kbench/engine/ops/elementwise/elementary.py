@@ -14,6 +14,9 @@ from kbench.engine.graph.traits.roles import Role
 from kbench.engine.ops.elementwise.arithmetic import multiply, where
 from kbench.engine.ops.elementwise.compare import equal
 
+_ERF_SLOPE = 1.1283791670955126
+"""2 / sqrt(pi): the slope of the error function at 0."""
+
 
 def _abs_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
     return (g * sign(x),)
@@ -169,6 +172,85 @@ def cos(x: Operand) -> Tensor:
 
     >>> K.eval(K.cos(K.constant([0.0, 1.0]))).round(3)
     array([1.  , 0.54], dtype=float32)
+    """
+
+
+def _erf_gradient(g: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor]:
+    return (g * exp(-square(x)) * _ERF_SLOPE,)
+
+
+@elementwise("erf(x)", "float", _erf_gradient)
+def erf(x: Operand) -> Tensor:
+    """The error function of every element: the share of a normal distribution within `x` sqrt(2).
+
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float, between -1 and 1.
+    Raises:
+        DtypeError: `x` is not an array of numbers.
+    Gradient: `2 / sqrt(pi) exp(-x x)`.
+    Source: Keras 3 `ops.erf`.
+    """
+
+
+@elementwise("expm1(x)", "float", lambda g, y, x: (g * (y + 1),))
+def expm1(x: Operand) -> Tensor:
+    """`exp(x) - 1` of every element, exact near 0.
+
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is not an array of numbers.
+    Gradient: `exp(x)`.
+    Source: Keras 3 `ops.expm1`.
+    """
+
+
+@elementwise("log1p(x)", "float", lambda g, y, x: (g / (x + 1),))
+def log1p(x: Operand) -> Tensor:
+    """`log(1 + x)` of every element, exact near 0; -1 gives -inf and less NaN.
+
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is not an array of numbers.
+    Gradient: `1 / (1 + x)`.
+    Source: Keras 3 `ops.log1p`.
+    """
+
+
+@elementwise("floor(x)", "float", lambda g, y, x: (None,))
+def floor(x: Operand) -> Tensor:
+    """The next integer below every element, as a float.
+
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is not an array of numbers.
+    Gradient: zero everywhere.
+    Source: Keras 3 `ops.floor`.
+    """
+
+
+@elementwise("ceil(x)", "float", lambda g, y, x: (None,))
+def ceil(x: Operand) -> Tensor:
+    """The next integer above every element, as a float.
+
+    Arguments:
+        x: any numeric dtype and shape; bool and integers become `floatx()`.
+    Returns:
+        Tensor of the shape of `x`, float.
+    Raises:
+        DtypeError: `x` is not an array of numbers.
+    Gradient: zero everywhere.
+    Source: Keras 3 `ops.ceil`.
     """
 
 

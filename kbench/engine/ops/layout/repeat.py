@@ -198,5 +198,5 @@ def repeat(x: Operand, n: int) -> Tensor:
     """
     tensor = as_tensor(x)
     if tensor.ndim != 2:
-        raise ShapeError(f"x is {tensor.spec}, but two axes are needed")
+        raise ShapeError(f"x is {tensor.spec}, but rank 2 is needed: [batch, features]")
     return repeat_elements(expand_dims(tensor, 1), n, 1)

@@ -138,7 +138,7 @@ def reshape(x: Operand, shape: Operand) -> Tensor:
 def _like_infer(g: Spec, x: Spec) -> Spec:
     total, wanted = known_size(g.shape), known_size(x.shape)
     if total is not None and wanted is not None and total != wanted:
-        raise ShapeError(f"{g} does not fill the shape of {x}")
+        raise ShapeError(f"cannot reshape {g} to the shape of {x}: they differ in size")
     return Spec(x.shape, g.dtype)
 
 
@@ -282,6 +282,9 @@ def permute_dimensions(x: Operand, pattern: Sequence[int]) -> Tensor:
     tensor = as_tensor(x)
     if not isinstance(pattern, (list, tuple, np.ndarray)) or getattr(pattern, "ndim", 1) != 1:
         raise ArgumentError(f"pattern must be a list of axes, got {shown(pattern)}")
+    if len(pattern) != tensor.ndim:
+        needed = f"x is {tensor.spec}, so pattern needs {tensor.ndim} axes"
+        raise ShapeError(f"{needed}, got {tuple(pattern)}")
     axes = tuple(check_axis(axis, tensor.ndim) for axis in pattern)
     if sorted(axes) != list(range(tensor.ndim)):
         raise ShapeError(f"pattern {tuple(pattern)} does not name each axis of {tensor.spec} once")
@@ -339,7 +342,7 @@ def expand_dims(x: Operand, axis: int = -1) -> Tensor:
     (2, 1, 3)
     """
     tensor = as_tensor(x)
-    return apply(EXPAND, tensor, axis=check_axis(axis, tensor.ndim + 1))
+    return apply(EXPAND, tensor, axis=check_axis(axis, tensor.ndim + 1, "a result of "))
 
 
 def batched_rank(x: Tensor, rank: int) -> Tensor:

@@ -41,7 +41,8 @@ def _stacked_spec(specs: Sequence[Spec], axis: int) -> Spec:
             a is not None and b is not None and a != b
             for a, b in zip(first.shape, spec.shape, strict=True)
         ):
-            raise ShapeError(f"shapes {show(first.shape)} and {show(spec.shape)} do not stack")
+            shapes = f"{show(first.shape)} and {show(spec.shape)}"
+            raise ShapeError(f"all tensors need the same shape, got {shapes}")
     merged = tuple(
         next((size for size in sizes if size is not None), None)
         for sizes in zip(*[spec.shape for spec in specs], strict=True)

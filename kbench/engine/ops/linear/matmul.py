@@ -305,7 +305,7 @@ def _with_sparse(x: Operand, y: Operand) -> Tensor | None:
 
 
 def dot(x: Operand, y: Operand) -> Tensor:
-    """Matrix product; more than two axes contract the last of `x` with the last but one of `y`.
+    """Matrix product; more than two axes contract the last of `x` with the second-to-last of `y`.
 
     Arguments:
         x: [..., n]. y: [..., n, m], or a vector [n]. Any numeric dtype; float16 computes in
@@ -353,7 +353,7 @@ def batch_dot(x: Operand, y: Operand, axes: int | Sequence[int] | None = None) -
     Arguments:
         x: [batch, ...]. y: [batch, ...], both of rank 2 or more.
         axes: the contracted axis of both, or one for each, not 0. None means the last of `x` and
-            the last but one of `y`, or the last when `y` has rank 2.
+            the second-to-last of `y`, or the last when `y` has rank 2.
     Returns:
         Tensor of the axes of `x` without the contracted one, then those of `y` without it and
         the batch; when only the batch is left, [batch, 1].
@@ -369,7 +369,7 @@ def batch_dot(x: Operand, y: Operand, axes: int | Sequence[int] | None = None) -
     first, second = _factors(x, y)
     for name, factor in (("x", first), ("y", second)):
         if factor.ndim < 2:
-            raise ShapeError(f"{name} is {factor.spec}, but at least two axes are needed")
+            raise ShapeError(f"{name} is {factor.spec}, but rank 2 or more is needed")
     i, j = _pair(axes, first, second)
     result = contract(first, second, 1, ((i,), (j,)))
     return expand_dims(result, 1) if result.ndim == 1 else result

@@ -1,4 +1,4 @@
-"""How something comes about: `view` draws the graph, `controller` fetches it page by page."""
+"""How a tensor is computed: `part` has the nodes, `view` draws, `controller` fetches by pages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ KEYS = (
     Key("graph", "node_value", "enter", "value", "its value on what was fed last"),
     Key("graph", "node_place", "o", "place", "go to the line that made the node"),
     Key("graph", "node_toggle", "space", "turn", "fold or unfold what leads to the node"),
-    Key("graph", "node_unfold", "right,l", "unfold", "unfold it, or go to its input"),
-    Key("graph", "node_fold", "left,h", "fold", "fold it, or go to what uses it"),
+    Key("graph", "node_unfold", "right,l", "unfold", "unfold it, open a call, or go to its input"),
+    Key("graph", "node_fold", "left,h", "fold", "fold it, close a call, or go to what uses it"),
     Key("graph", "node_fold_all", "minus", "fold_all(True)", "fold everything"),
     Key("graph", "node_unfold_all", "plus", "fold_all(False)", "unfold everything"),
     Key("graph", "node_search", "slash", "search", "find a node by name, operation or shape"),

@@ -44,12 +44,12 @@ class GraphController(PaneController):
             self.open(event.name)
 
     def open(self, name: str) -> None:
-        """Show how a name comes about and go there."""
+        """Show the graph of a name and go there."""
         self.follow(name)
         self.bench.go("graph")
 
     def follow(self, name: str) -> None:
-        """Show how a name comes about as soon as the pane is on the screen."""
+        """Show the graph of a name as soon as the pane is on the screen."""
         if name != self.name:
             self.name, self._dirty = name, True
         self.refresh()

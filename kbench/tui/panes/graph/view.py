@@ -1,4 +1,4 @@
-"""How a symbol or a layer comes about: nodes from the output down, with the shapes they hand on."""
+"""The graph of a tensor or a model: nodes from the output down, with the shapes they hand on."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from textual.content import Content
 
 from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, PaneMessage
+from kbench.tui.panes.graph.part import GraphPart
 from kbench.tui.text.glyphs import human_seconds
 from kbench.tui.text.lines import LineView
 from kbench.tui.text.table import cut
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 from kbench.workbench.analysis import graph_text
-from kbench.workbench.analysis.graph_fold import Folds
+from kbench.workbench.analysis.graph_fold import COMPOSITE
 from kbench.workbench.analysis.graph_text import GraphLine
 from kbench.workbench.protocol.graphs import GraphNode, GraphReply
 
@@ -75,7 +76,7 @@ class GraphView(LineView):
     def __init__(self, id: str = "graph") -> None:
         super().__init__(id=id)
         self.root = ""  # whose graph it is
-        self._parts: list[tuple[str, Folds, str]] = []  # title, nodes, what is left out
+        self._parts: list[GraphPart] = []
         self._drawn: list[DrawnLine] = []
         self._widths = (0, 0, 0)
         self._at = 0
@@ -92,30 +93,23 @@ class GraphView(LineView):
 
         `again`: the same graph after a run, or with more of its nodes; cursor and folds stay.
         """
-        folded = [{self._name_of(part, key) for key in part[1].folded} for part in self._parts]
-        before = self.current
+        former, on = self._parts, self.current
         layers, rows = reply.layers or [], reply.rows
         self._parts = []
         if layers:
-            more = _more(reply.layers_cut, "layers")
-            self._parts.append((LAYERS, Folds(layers), more))
+            self._parts.append(GraphPart(layers, LAYERS, _more(reply.layers_cut, "layers")))
         if rows:
             title = "inside this layer" if layers else ""
-            self._parts.append((title, Folds(rows), _more(reply.cut, "nodes")))
-        if again and before is not None:
-            for part, names in zip(self._parts, folded, strict=False):
-                keep = {key for key in part[1].rows if self._name_of(part, key) in names}
-                part[1].folded = keep if names else set()
-            self._redraw(before)
+            self._parts.append(GraphPart(rows, title, _more(reply.cut, "nodes")))
+        if again and on is not None:
+            for part, before in zip(self._parts, former, strict=False):
+                part.take_over(before)
+            self._redraw(on)
             return
         self._at = 0
         self._redraw(None)
         self._at = next((at for at, entry in enumerate(self._drawn) if entry.key is not None), 0)
         self.scroll_to(y=0, animate=False)
-
-    @staticmethod
-    def _name_of(part: tuple[str, Folds, str], key: int) -> str:
-        return part[1].rows[key].name
 
     def clear(self) -> None:
         """Nothing is shown."""
@@ -127,15 +121,15 @@ class GraphView(LineView):
         """Lay the lines out again, with the cursor on this node if it is drawn."""
         ascii = self.glyphs.ellipsis != "…"
         drawn: list[DrawnLine] = []
-        for number, (title, folds, more) in enumerate(self._parts):
+        for number, part in enumerate(self._parts):
             if number:
                 drawn.append(DrawnLine(" "))
-            if title:
-                drawn.append(DrawnLine(title))
-            lines = graph_text.lines(folds.visible(), ascii)
+            if part.title:
+                drawn.append(DrawnLine(part.title))
+            lines = graph_text.lines(part.folds.visible(), ascii)
             drawn += [DrawnLine(part=number, line=line) for line in lines]
-            if more:
-                drawn.append(DrawnLine(more))
+            if part.more:
+                drawn.append(DrawnLine(part.more))
         self._drawn = drawn
         self.header_rows = 2 if drawn else 0
         nodes = [entry for entry in drawn if entry.line is not None]
@@ -158,9 +152,9 @@ class GraphView(LineView):
         """The name, and whether there is more below it."""
         if entry.line is None or entry.line.row is None or entry.key is None:
             return ""
-        folds = self._parts[entry.part][1]
-        mark = "+" if entry.key in folds.folded else " "
-        return f"{mark}{safe(entry.line.row.name).removesuffix(':0')}"
+        part = self._parts[entry.part]
+        mark = "+" if entry.key in part.folds.folded or part.operations(entry.key) else " "
+        return f"{mark}{_short(entry.line.row)}"
 
     def row_count(self) -> int:
         """As many as there are lines."""
@@ -190,8 +184,10 @@ class GraphView(LineView):
             return Content.styled(left.rstrip(), MUTED)
         row = line.row
         label = cut(Content(self._label(entry)), name, self.glyphs.ellipsis).plain
-        hidden = self._parts[entry.part][1].hidden(row.id)
-        said = f"  ({hidden} folded)" if hidden else ""
+        part = self._parts[entry.part]
+        made, hidden = part.operations(row.id), part.folds.hidden(row.id)
+        said = f"  ({made} ops)" if made else ""
+        said += f"  ({hidden} folded)" if hidden else ""
         seen, bad = _seen(row)
         beside = f"  with {safe(line.beside)}" if line.beside else ""
         mark = "  (input)" if row.end else ""
@@ -211,7 +207,8 @@ class GraphView(LineView):
         here = self.current
         if here is None:
             return Content("")
-        folds = self._parts[here[0]][1]
+        part = self._parts[here[0]]
+        folds = part.folds
         row = folds.rows[here[1]]
         if y == 0:
             known = [folds.rows[key] for key in row.inputs if key in folds.rows]
@@ -220,6 +217,10 @@ class GraphView(LineView):
             return self._fit(Content.styled(f" {words}", "bold"))
         users = len(folds.users[here[1]])
         parts = [safe(row.place)] if row.place else []
+        if made := part.operations(row.id):
+            parts.append(f"one call, {made} operations, gives {safe(row.name).removesuffix(':0')}")
+        elif row.called:
+            parts.append(f"part of {safe(row.called)}")
         if row.ran is not None:
             words = f"{row.ran.form} {human_seconds(row.ran.seconds)}"
             parts.append(f"within a step: {words}" if row.ran.within else words)
@@ -278,35 +279,52 @@ class GraphView(LineView):
         self._go(len(self._drawn) - 1 if end else 0, -1 if end else 1)
 
     def on_click(self, event: events.Click) -> None:
-        """The clicked node gets the cursor; a double click folds it."""
+        """The clicked node gets the cursor; a double click folds it, or opens a call."""
         at = event.y - self.header_rows + self.scroll_offset.y
         if 0 <= at < len(self._drawn) and self._drawn[at].key is not None:
             self._go(at)
             if event.chain == 2:
-                self.action_turn()
+                self.action_open_or_fold()
 
     # ------------------------------------------------------------------ folding, searching, copying
 
     def action_turn(self) -> None:
         """Fold or unfold the node."""
         if (here := self.current) is not None:
-            self._parts[here[0]][1].toggle(here[1])
+            self._parts[here[0]].folds.toggle(here[1])
             self._redraw(here)
 
-    def action_unfold(self) -> None:
-        """Unfold the node; of one that is not folded go to its input."""
+    def action_open_or_fold(self) -> None:
+        """Open the call; fold or unfold another node."""
         here = self.current
-        if here is not None and here[1] in self._parts[here[0]][1].folded:
+        if here is not None and self._parts[here[0]].operations(here[1]):
+            self.action_unfold()
+        else:
             self.action_turn()
+
+    def action_unfold(self) -> None:
+        """Unfold the node, or open the call; of one that is neither go to its input."""
+        here = self.current
+        if here is None:
+            return
+        part = self._parts[here[0]]
+        if here[1] in part.folds.folded:
+            self.action_turn()
+        elif (result := part.open(here[1])) is not None:
+            self._redraw((here[0], result))
         else:
             self.action_move(1)
 
     def action_fold(self) -> None:
-        """Fold the node; of one that cannot be folded go to what uses it."""
+        """Close the call or fold the node; of one that cannot be folded go to what uses it."""
         here = self.current
         if here is None:
             return
-        folds = self._parts[here[0]][1]
+        part = self._parts[here[0]]
+        if (call := part.close(here[1])) is not None:
+            self._redraw((here[0], call))
+            return
+        folds = part.folds
         if here[1] not in folds.folded and folds.inputs[here[1]]:
             self.action_turn()
             return
@@ -317,10 +335,11 @@ class GraphView(LineView):
             self._go(found)
 
     def action_fold_all(self, fold: bool) -> None:
-        """Fold everything, or nothing."""
+        """Fold everything and close each call, or neither."""
         here = self.current
-        for _, folds, _ in self._parts:
-            folds.fold_all() if fold else folds.unfold_all()
+        for part in self._parts:
+            part.close_all() if fold else part.open_all()
+            part.folds.fold_all() if fold else part.folds.unfold_all()
         self._redraw(here)
         self._go(0 if fold else self._at)
 
@@ -338,30 +357,28 @@ class GraphView(LineView):
         """Go to a node that has these words; with `step` 0 the first at the cursor or below."""
         self.search_text = words
         found = [
-            (number, key)
-            for number, (_, folds, _) in enumerate(self._parts)
-            for key in folds.matches(words)
+            (number, key) for number, part in enumerate(self._parts) for key in part.matches(words)
         ]
         if not found:
             return False
         here = self.current
         at = found.index(here) + step if here in found else 0 if step >= 0 else -1
-        part, key = found[at % len(found)]
-        self._parts[part][1].reveal(key)
-        self._redraw((part, key))
+        number, key = found[at % len(found)]
+        self._parts[number].reveal(key)
+        self._redraw((number, key))
         self._go(self._at)
         return True
 
     def action_value(self) -> None:
         """Show the value of the node on what was fed last."""
         if (here := self.current) is not None:
-            title, folds, _ = self._parts[here[0]]
-            self.post_message(self.ValueWanted(self, folds.rows[here[1]], title == LAYERS))
+            part = self._parts[here[0]]
+            self.post_message(self.ValueWanted(self, part.node(here[1]), part.title == LAYERS))
 
     def action_place(self) -> None:
         """Show the line of the program that made the node."""
         here = self.current
-        place = "" if here is None else self._parts[here[0]][1].rows[here[1]].place
+        place = "" if here is None else self._parts[here[0]].folds.rows[here[1]].place
         if place:
             self.post_message(self.PlaceWanted(place))
         else:
@@ -379,7 +396,8 @@ def _more(count: int, what: str) -> str:
 
 
 def _short(row: GraphNode) -> str:
-    return safe(row.name).removesuffix(":0")
+    """What a node is called: a call by its function, all else by name."""
+    return safe(row.called if row.kind == COMPOSITE else row.name).removesuffix(":0")
 
 
 def _spec(line: GraphLine) -> str:

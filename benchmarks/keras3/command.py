@@ -1,0 +1,71 @@
+"""What `kbench bench --keras3` does with its options."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from tables import drawn_below
+
+from .cases import CASES, EAGER
+from .measure import Contest
+from .report import DRAWN, keras3_tables, line
+
+
+def run_keras3(
+    options: argparse.Namespace,
+    peers: list[str],
+    turns: AbstractContextManager[Any],
+    cpu: str,
+) -> int:
+    """Measure, print the tables, write the files; 1 when a backend fails, 2 without a case.
+
+    `--only` chooses models by parts of their names, and `eager` and `imports` as well.
+    """
+    words = [one for one in options.only.split(",") if one] or [""]
+    names = [name for name in (*CASES, "eager", "imports") if any(one in name for one in words)]
+    if options.list or not names:
+        print("\n".join(f"{name:<16}{one.note}" for name, one in CASES.items()))
+        return 0 if names else 2
+    report: dict[str, Any] = {
+        "cpu": cpu,
+        "threads": options.threads[-1],
+        "python": platform.python_version(),
+        "when": time.strftime("%Y-%m-%d"),
+        "names": ["kbench", *peers],
+        "load_before": os.getloadavg(),
+        "rows": {},
+        "eager": {},
+        "imports": {},
+    }
+    with tempfile.TemporaryDirectory() as home:
+        contest = Contest(report["names"], options.peer_python, options.threads[-1], home)
+        report["versions"] = contest.versions
+        for name in names:
+            with turns:
+                if name == "imports":
+                    report["imports"] = contest.measure_imports()
+                elif name == "eager":
+                    found = contest.measure_eager([*EAGER], options.rounds, options.seconds)
+                    report["eager"] = found
+                else:
+                    found = contest.measure(name, options.rounds, options.seconds)
+                    report["rows"][name] = found
+                    print(line(name, found), file=sys.stderr, flush=True)
+    report["load_after"] = os.getloadavg()
+    text = keras3_tables(report)
+    print(text)
+    if options.json:
+        Path(options.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if options.markdown:
+        file = Path(options.markdown)
+        file.write_text(drawn_below(DRAWN, text, file) + "\n", encoding="utf-8")
+    return int(any("error" in row for rows in report["rows"].values() for row in rows.values()))

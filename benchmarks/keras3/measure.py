@@ -1,0 +1,187 @@
+"""Backends in processes of their own, in turns.
+
+A backend's first process finds nothing: kbench an empty cache of kernels, the others perhaps files
+that no one has read yet. Its second process finds what the first left, and is what is measured. The
+losses of a batch and of four epochs must agree before anything is timed.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from measuring import spread
+from process import Process
+
+from .cases import BATCHES, LATER_TOLERANCE, TOLERANCE
+
+FOLDER = Path(__file__).resolve().parent
+PATIENCE = 240.0
+"""Seconds for a first epoch, for a round, and for kernels to be compiled."""
+PAUSE = 0.05
+"""Seconds after a backend's round: threads of some look for work that long before they sleep."""
+IMPORTS = 5
+"""Processes of each backend that import Keras and end."""
+
+Row = dict[str, Any]
+
+
+class Contest:
+    """The backends, and the Python that has them."""
+
+    def __init__(self, names: list[str], python: str, threads: int, home: str) -> None:
+        self.names, self.versions = names, dict[str, str]()
+        self._python, self._threads, self._home = python, threads, home
+
+    def _around(self, name: str, cache: str) -> dict[str, str]:
+        root = str(FOLDER.parents[1])
+        own = {"KERAS_BACKEND": name, "KERAS_HOME": self._home, "KBENCH_CACHE_DIR": cache}
+        quiet = {"PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        return {**own, **quiet, "PYTHONPATH": root}
+
+    def _process(self, name: str, cache: str) -> Process:
+        around, file = self._around(name, cache), FOLDER / "worker.py"
+        process = Process(self._python, name, self._threads, around, worker=file)
+        if "version" in process.hello:
+            self.versions[name] = process.hello["version"]
+        return process
+
+    def _started(self, name: str, case: str, cache: str) -> tuple[Process, Row]:
+        process = self._process(name, cache)
+        if "error" in process.hello:
+            return process, dict(process.hello)
+        return process, process.ask("start", PATIENCE, name=case)
+
+    def measure(self, case: str, rounds: int, seconds: float) -> dict[str, Row]:
+        """The rows of one model, by backend."""
+        rows: dict[str, Row] = {}
+        able: list[Process] = []
+        with tempfile.TemporaryDirectory() as cache:
+            try:
+                for name in self.names:
+                    cold = self._cold(name, case, cache)
+                    process, rows[name] = self._started(name, case, cache)
+                    rows[name]["cold"] = cold
+                    able.append(process)
+                _agree(rows)
+                for what in ("fit", "predict"):
+                    _timed(able, rows, what, {"what": what}, rounds, seconds)
+                for process in able:
+                    if "error" not in rows[process.name]:
+                        rows[process.name]["peak"] = process.ask("memory", reset=False)["peak"]
+            finally:
+                for process in able:
+                    process.close()
+        return rows
+
+    def _cold(self, name: str, case: str, cache: str) -> float | None:
+        """Seconds of the first batch in a process that finds nothing, which compiles to its end."""
+        process, row = self._started(name, case, cache)
+        for what in ("fit", "predict") if name == "kbench" and "error" not in row else ():
+            process.ask("choose", what=what)
+            process.ask("settle", PATIENCE)
+        process.close()
+        return row.get("first")
+
+    def measure_eager(self, names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
+        """Rows by call and backend."""
+        found: dict[str, dict[str, Row]] = {name: {} for name in names}
+        with tempfile.TemporaryDirectory() as cache:
+            able = [self._process(name, cache) for name in self.names]
+            try:
+                for call in names:
+                    rows = found[call]
+                    for process in able:
+                        rows[process.name] = dict(process.hello) if "error" in process.hello else {}
+                        rows[process.name].pop("version", None)
+                    _timed(able, rows, "call", {"name": call}, rounds, seconds)
+            finally:
+                for process in able:
+                    process.close()
+        return found
+
+    def measure_imports(self) -> dict[str, Row]:
+        """Seconds and memory of processes that import Keras on a backend, in turns."""
+        text = "import keras, resource; keras.ops; print(resource.getrusage(0).ru_maxrss * 1024)"
+        times: dict[str, list[float]] = {name: [] for name in self.names}
+        peaks: dict[str, int] = {}
+        with tempfile.TemporaryDirectory() as cache:
+            for _ in range(IMPORTS + 1):  # the first of each may read files that no one has read
+                for name in self.names:
+                    before = "import keras_kbench; " if name == "kbench" else ""
+                    begun = time.perf_counter()
+                    done = subprocess.run(
+                        [self._python, "-c", before + text],
+                        capture_output=True,
+                        text=True,
+                        timeout=PATIENCE,
+                        env={**os.environ, **self._around(name, cache)},
+                    )
+                    times[name].append(time.perf_counter() - begun)
+                    if done.returncode == 0:
+                        peaks[name] = int(done.stdout.split()[-1])
+        return {
+            name: {
+                "median": median(times[name][1:]),
+                "low": min(times[name][1:]),
+                "high": max(times[name][1:]),
+                "peak": peaks[name],
+            }
+            if name in peaks
+            else {"error": "the import failed"}
+            for name in self.names
+        }
+
+
+def _agree(rows: dict[str, Row]) -> None:
+    """An error in each row whose losses are not those of the middle one."""
+    right = {name: row["losses"] for name, row in rows.items() if "error" not in row}
+    if not right:
+        return
+    middle = [median(losses) for losses in zip(*right.values(), strict=True)]
+    for name, losses in right.items():
+        away = [abs(a - b) / abs(b) for a, b in zip(losses, middle, strict=True)]
+        rows[name]["off"] = away[0], max(away)
+        for worst, allowed in ((away[0], TOLERANCE), (max(away), LATER_TOLERANCE)):
+            if worst > allowed:
+                rows[name]["error"] = f"losses off by {worst:.2g}, allowed {allowed:.2g}"
+
+
+def _timed(
+    able: list[Process],
+    rows: dict[str, Row],
+    what: str,
+    arguments: dict[str, str],
+    rounds: int,
+    seconds: float,
+) -> None:
+    """Rounds that go from one backend to the next, each time from another one on."""
+    times: dict[str, list[float]] = {one.name: [] for one in able}
+    choose = "choose_eager" if what == "call" else "choose"
+    for process in able:
+        if "error" not in rows[process.name]:
+            rows[process.name] |= _trouble(process.ask(choose, **arguments))
+            rows[process.name] |= _trouble(process.ask("settle", PATIENCE))
+            rows[process.name] |= _trouble(process.ask("warm", PATIENCE, seconds=max(seconds, 0.1)))
+    for number in range(rounds):
+        shift = number % max(len(able), 1)
+        for process in able[shift:] + able[:shift]:
+            if "error" in rows[process.name]:
+                continue
+            time.sleep(PAUSE)
+            answer = process.ask("round", PATIENCE, seconds=seconds, least=2)
+            times[process.name] += answer.get("times", [])
+            rows[process.name] |= _trouble(answer)
+    steps = 1 if what == "call" else BATCHES
+    for name, found in times.items():
+        if "error" not in rows[name]:
+            rows[name][what] = spread([one / steps for one in found])
+
+
+def _trouble(answer: Row) -> Row:
+    return {key: value for key, value in answer.items() if key == "error"}

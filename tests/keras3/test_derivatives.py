@@ -1,0 +1,247 @@
+"""Derivatives of quantiles and of linear algebra in float64, and where there are none."""
+
+import keras3_there  # noqa: F401  # isort: skip
+import keras
+import numpy as np
+import pytest
+from keras import ops
+from keras.src.backend.common import dtypes
+
+from kbench import backend as K
+from kbench.api.operations import GradientError
+from kbench.keras3 import host
+from kbench.keras3.core import traced
+from kbench.keras3.gradients import gradients
+from kbench.keras3.tensor import Traced, is_traced
+
+DRAW = np.random.RandomState(23)
+STEP = 1e-6
+"""How far operands are moved: the error of a central difference is about its square."""
+
+X = DRAW.uniform(-1, 1, (4, 7))
+SQUARE = DRAW.uniform(-1, 1, (4, 4)) + 2 * np.eye(4)
+STACK = DRAW.uniform(-1, 1, (2, 4, 4)) + 2 * np.eye(4)
+TALL, WIDE = DRAW.uniform(-1, 1, (5, 3)), DRAW.uniform(-1, 1, (3, 5))
+TALLS, WIDES = DRAW.uniform(-1, 1, (2, 5, 3)), DRAW.uniform(-1, 1, (2, 3, 5))
+RIGHT = DRAW.uniform(-1, 1, (5, 2))
+PARTS = np.array([0.0, 0.13, 0.5, 0.77, 1.0])
+HOLES = np.where(DRAW.uniform(0, 1, X.shape) < 0.3, np.nan, X)
+METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+SHAPES = {"square": SQUARE, "stack": STACK, "tall": TALL, "wide": WIDE, "talls": TALLS}
+SHAPES["wides"] = WIDES
+
+
+@pytest.fixture(autouse=True)
+def float64(monkeypatch):
+    """Results as precise as operands, as Keras has them on TensorFlow; else many are float32."""
+    monkeypatch.setitem(dtypes.BIT64_TO_BIT32_DTYPE, "float64", "float64")
+    monkeypatch.setattr(host, "_dtypes", {})
+
+
+def _part(function, place):
+    return lambda x: function(x)[place]
+
+
+def _gram(x):
+    return ops.matmul(x, ops.swapaxes(x, -1, -2)) + np.eye(x.shape[-2])
+
+
+CASES = {
+    **{
+        f"{name}_{method}": (
+            lambda x, f=function, m=method, s=scale: f(x, PARTS * s, axis=1, method=m),
+            array,
+        )
+        for method in METHODS
+        for name, function, scale, array in [
+            ("quantile", ops.quantile, 1, X),
+            ("percentile", ops.percentile, 100, X),
+            ("nanquantile", ops.nanquantile, 1, HOLES),
+            ("nanpercentile", ops.nanpercentile, 100, HOLES),
+        ]
+    },
+    "quantile_scalar": (lambda x: ops.quantile(x, 0.3), X),
+    "quantile_keepdims": (lambda x: ops.quantile(x, PARTS, (0, 2), keepdims=True), STACK),
+    "quantile_of_part": (lambda x, q: ops.quantile(x, q, 0), X, np.array([0.2, 0.61])),
+    "median": (lambda x: ops.median(x, axis=0), X),
+    "median_keepdims": (lambda x: ops.median(x, axis=(0, 1), keepdims=True), STACK),
+    "nanmedian": (lambda x: ops.nanmedian(x, axis=1), HOLES),
+    "sort": (lambda x: ops.sort(x, axis=0), X),
+    "top_k": (lambda x: ops.top_k(x, 3)[0], X),
+    **{
+        f"svd_{kind}_{place}": (
+            _part(lambda x: ops.svd(x, full_matrices=False), place),
+            array,
+        )
+        for kind, array in SHAPES.items()
+        for place in range(3)
+    },
+    "svd_values": (lambda x: ops.svd(x, compute_uv=False), TALLS),
+    "svd_values_of_full": (lambda x: ops.svd(x)[1], WIDE),
+    "svd_full_right": (lambda x: ops.svd(x)[2], TALL),
+    "svd_full_left": (lambda x: ops.svd(x)[0], WIDES),
+    "svd_all": (lambda x: _together(ops.svd(x, full_matrices=False)), TALL),
+    **{
+        f"qr_{kind}_{place}": (_part(ops.qr, place), array)
+        for kind, array in SHAPES.items()
+        for place in range(2)
+    },
+    "qr_all": (lambda x: _together(ops.qr(x)), WIDES),
+    "qr_complete_triangle": (lambda x: ops.qr(x, "complete")[1], TALL),
+    "qr_complete_wide": (lambda x: ops.qr(x, "complete")[0], WIDE),
+    **{f"lu_{kind}": (_part(ops.lu_factor, 0), array) for kind, array in SHAPES.items()},
+    "eigh_values": (lambda x: ops.eigh(_gram(x))[0], STACK),
+    "eigh_vectors": (lambda x: ops.eigh(_gram(x))[1], STACK),
+    "cholesky": (lambda x: ops.cholesky(_gram(x)), STACK),
+    "cholesky_upper": (lambda x: ops.cholesky(_gram(x), upper=True), STACK),
+    "cholesky_inverse": (ops.cholesky_inverse, SQUARE),
+    "cholesky_inverse_upper": (lambda x: ops.cholesky_inverse(x, upper=True), STACK),
+    "det": (ops.det, STACK),
+    "slogdet": (lambda x: ops.slogdet(x)[1], STACK),
+    "logdet": (lambda x: ops.logdet(_gram(x)), STACK),
+    "inv": (ops.inv, STACK),
+    **{f"pinv_{kind}": (ops.pinv, array) for kind, array in SHAPES.items()},
+    "solve": (lambda x, y: ops.solve(x, y), SQUARE, DRAW.uniform(-1, 1, (4, 2))),
+    "solve_triangular": (
+        lambda x, y: ops.solve_triangular(x, y, lower=True),
+        SQUARE,
+        DRAW.uniform(-1, 1, (4, 2)),
+    ),
+    "lstsq": (lambda x, y: ops.lstsq(x, y), TALL, RIGHT),
+    "lstsq_vector": (lambda x, y: ops.lstsq(x, y), TALL, RIGHT[:, 0]),
+    "lstsq_wide": (lambda x, y: ops.lstsq(x, y), WIDE, RIGHT[:3]),
+    **{
+        f"norm_{order}": (lambda x, o=order: ops.norm(x, o, axis=(0, 2)), STACK)
+        for order in ("nuc", "fro", 1, -1, 2, -2, np.inf, -np.inf)
+    },
+    "norm_keepdims": (lambda x: ops.norm(x, "nuc", axis=(-2, -1), keepdims=True), WIDES),
+    "norm_of_vectors": (lambda x: ops.norm(x, 3, axis=1), X),
+    **{
+        f"correlate_{mode}_{first}_{second}": (
+            lambda x, y, m=mode: ops.correlate(x, y, m),
+            DRAW.uniform(-1, 1, first),
+            DRAW.uniform(-1, 1, second),
+        )
+        for mode in ("valid", "same", "full")
+        for first, second in ((7, 3), (3, 7), (6, 4), (4, 6), (5, 5))
+    },
+}
+
+
+def _together(parts):
+    """Several results as one vector, so that all of their gradients arrive."""
+    return ops.concatenate([ops.ravel(part) for part in parts])
+
+
+def _value(function, arrays):
+    nodes = [K.placeholder(array.shape, dtype="float64") for array in arrays]
+    with traced():
+        found = function(*[Traced(node) for node in nodes])
+    assert is_traced(found)
+    return K.function(nodes, [found.node])(list(arrays))[0]
+
+
+def _slopes(function, *arrays):
+    variables = [keras.Variable(array, dtype="float64") for array in arrays]
+    return gradients(lambda: ops.sum(function(*variables)), variables)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_trace_gives_what_an_eager_call_gives(name):
+    function, *arrays = CASES[name]
+    np.testing.assert_allclose(_value(function, arrays), function(*arrays), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_differences(name):
+    function, *arrays = CASES[name]
+    weights = np.random.RandomState(5).uniform(0.5, 1.5, np.shape(function(*arrays)))
+    found = _slopes(lambda *given: function(*given) * weights, *arrays)
+    for place, array in enumerate(arrays):
+        along = np.random.RandomState(6).uniform(-1, 1, array.shape)
+        ends = []
+        for sign in (1, -1):
+            moved = [*arrays]
+            moved[place] = array + sign * STEP * along
+            ends.append(np.sum(_value(function, moved) * weights))
+        wanted = (ends[0] - ends[1]) / (2 * STEP)
+        there = np.where(np.isnan(array), 0, found[place])
+        np.testing.assert_allclose(np.sum(there * along), wanted, rtol=1e-6, atol=1e-6)
+
+
+def _flat_spectrum(rows, columns):
+    """A matrix of which all singular values are 2."""
+    return 2 * np.eye(rows, columns)
+
+
+NOT_THERE = {  # name -> function, operand: what is infinite or NaN as in the formulas
+    "eigh_vectors_of_equal_values": (lambda x: ops.eigh(x)[1], np.eye(3)),
+    "svd_left_of_equal_values": (
+        lambda x: ops.svd(x, full_matrices=False)[0],
+        _flat_spectrum(3, 3),
+    ),
+    "svd_right_of_equal_values": (
+        lambda x: ops.svd(x, full_matrices=False)[2],
+        _flat_spectrum(4, 3),
+    ),
+    "svd_left_of_zero": (lambda x: ops.svd(x, full_matrices=False)[0], np.zeros((3, 1))),
+    "pinv_without_full_rank": (ops.pinv, np.ones((3, 2))),
+    "lstsq_without_full_rank": (lambda x: ops.lstsq(x, np.ones((3, 1))), np.ones((3, 2))),
+    "slogdet_of_singular": (lambda x: ops.slogdet(x)[1], np.zeros((2, 2))),
+    "qr_of_zero": (lambda x: ops.qr(x)[0], np.zeros((3, 2))),
+    "lu_of_zero": (lambda x: ops.lu_factor(x)[0], np.zeros((2, 2))),
+}
+
+
+@pytest.mark.parametrize("name", NOT_THERE)
+@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
+def test_without_a_derivative_no_number_is_given(name):
+    function, array = NOT_THERE[name]
+    weights = np.random.RandomState(1).uniform(0.5, 1.5, np.shape(function(array)))
+    (found,) = _slopes(lambda x: function(x) * weights, array)
+    assert not np.isfinite(found).all()
+
+
+def test_what_equal_values_do_determine_has_a_derivative():
+    (of_values,) = _slopes(lambda x: ops.sum(ops.eigh(x)[0]), np.eye(3))
+    np.testing.assert_allclose(of_values, np.eye(3), atol=1e-12)
+    (of_sizes,) = _slopes(lambda x: ops.norm(x, "nuc"), _flat_spectrum(3, 2))
+    np.testing.assert_allclose(of_sizes, np.eye(3, 2), atol=1e-12)
+    singular = np.array([[1.0, 2.0], [2.0, 4.0]])
+    (of_determinant,) = _slopes(ops.det, singular)
+    np.testing.assert_allclose(of_determinant, [[4, -2], [-2, 1]], atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("function", "array", "words"),
+    [
+        (lambda x: ops.svd(x)[0], TALL, "full_matrices=False"),
+        (lambda x: ops.svd(x)[2], WIDE, "full_matrices=False"),
+        (lambda x: ops.qr(x, "complete")[0], TALL, "mode='reduced'"),
+    ],
+    ids=["svd_left", "svd_right", "qr"],
+)
+def test_what_has_no_derivative_is_refused(function, array, words):
+    with pytest.raises(GradientError, match=words):
+        _slopes(function, array)
+
+
+@pytest.mark.parametrize("name", ["svd_values", "det", "inv", "pinv_tall", "median"])
+def test_gradients_have_gradients(name):
+    function, array = CASES[name]
+    weights = np.random.RandomState(5).uniform(0.5, 1.5, np.shape(function(array)))
+    along = np.random.RandomState(6).uniform(-1, 1, array.shape)
+
+    def slope(x):
+        node = K.placeholder(array.shape, dtype="float64")
+        with traced():
+            total = ops.sum(function(Traced(node)) * weights)
+        first = K.gradients(total.node, [node])[0]
+        (second,) = K.gradients(K.sum(first * K.constant(along, dtype="float64")), [node])
+        outputs = [first] if second is None else [first, second]
+        return K.function([node], outputs)([x])
+
+    ends = [slope(array + sign * STEP * along)[0] for sign in (1, -1)]
+    wanted = (ends[0] - ends[1]) / (2 * STEP)
+    found = [*slope(array)[1:], np.zeros_like(array)][0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
