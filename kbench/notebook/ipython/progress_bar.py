@@ -23,6 +23,7 @@ from kbench.notebook.base.redraw import shell
 from kbench.notebook.drawing import loss_picture
 from kbench.notebook.html import views
 from kbench.notebook.markup.markup import Html, element, escape, join
+from kbench.notebook.markup.style import OUTPUT
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.progress import courses, loops, pace
 from kbench.workbench.progress import progress as cell_progress
@@ -37,10 +38,10 @@ Item = TypeVar("Item")
 Bundle = dict[str, str]
 Show = Callable[[Bundle], Callable[[Bundle], None]]  # shows something; gives what changes it
 
-# What is left of a bar: outputs cannot be taken away, but JupyterLab can be told to leave no room.
+# What is left of a bar: outputs cannot be taken away, but front ends can be told to leave no room.
 GONE = {
     "text/plain": "",
-    "text/html": "<style>.jp-OutputArea-child:has(.kb-gone){display:none}</style>"
+    "text/html": f"<style>{OUTPUT}:has(.kb-gone){{display:none}}</style>"
     '<span class="kb-gone"></span>',
 }
 _BARS = "_kbench_bars"
