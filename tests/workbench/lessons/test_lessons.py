@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import keras_loaded
+import lesson_runs
 import nbformat
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from kbench.workbench.lessons.lesson_progress import Progress
 
 LESSONS = lesson_files.catalogue()
 NAMES = [lesson.name for lesson in LESSONS]
+HERE = lesson_runs.here()
 pytestmark = keras_loaded.OWN_WARNINGS
 
 
@@ -49,7 +51,7 @@ def test_lessons_are_numbered_from_one() -> None:
     assert len(LESSONS) >= 2
 
 
-@pytest.mark.parametrize("lesson", every(3, LESSONS), ids=NAMES)
+@pytest.mark.parametrize("lesson", every(3, HERE), ids=[one.name for one in HERE])
 def test_author_rules(lesson: Lesson) -> None:
     if any("import keras" in step.text for step in lesson.steps):
         keras_loaded.load()  # what Python warns of in its modules is not the lesson's business
@@ -64,7 +66,7 @@ def test_notebook_is_valid(lesson: Lesson) -> None:
 QUICK = (1, 4)  # the lessons that run in every notebook test; the others are slow together
 RUNS = [
     pytest.param(one, id=one.name, marks=() if one.number in QUICK else pytest.mark.slow)
-    for one in LESSONS
+    for one in HERE
 ]
 SECONDS = 20  # of processor time, which tells of the lesson and not of what else the machine does
 CLOCK = "import time\nprint(time.process_time())"
@@ -376,18 +378,11 @@ def test_magics_are_left_out_of_plain_code() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lesson", LESSONS, ids=NAMES)
+@pytest.mark.parametrize("lesson", HERE, ids=[one.name for one in HERE])
 def test_on_the_command_line(lesson: Lesson, tmp_path: Path) -> None:
-    lines = []
-    for step in lesson.steps:
-        if step.is_exercise:
-            lines += [":check", *lesson.exercises[step.name].solution.splitlines(), ":check"]
-            lines.append(":next")
-        else:
-            lines.append(":next" if step.role == "check" else "")
     done = subprocess.run(
         [sys.executable, "-m", "kbench", "learn", str(lesson.number)],
-        input="\n".join(lines) + "\n",
+        input=lesson_runs.walked(lesson),
         capture_output=True,
         text=True,
         timeout=60,
