@@ -105,7 +105,7 @@ def test_the_project_names_the_versions_of_python_that_it_asks_for():
 
 
 def test_every_extra_is_used():
-    """What an extra installs is imported somewhere; CI runs with those of the tests and the site."""
+    """What an extra installs is imported somewhere; CI runs with the test, docs and marimo ones."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = dict(project["optional-dependencies"])
     runs = (ROOT / ".ci" / "run").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
