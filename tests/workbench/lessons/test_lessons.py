@@ -151,14 +151,20 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('pair').equals((3, 5))", "`pair` is not right"),
         ("expect('kinds').equals(('a', 'b'))", "is a class at index 1; it should be a string"),
         ("expect('open').equals((3, 4))", "`open` is not right"),
-        ("expect('pair').equals((3, 5))", "comes out: entry 0 is right, entry 1 is wrong; look"),
-        ("expect('pair').equals((5, 5))", "comes out: entry 0 and entry 1 are wrong; look again"),
+        ("expect('pair').equals((3, 5))", "is not right: entry 0 is right, entry 1 is wrong; look"),
+        (
+            "expect('pair').equals((5, 5))",
+            "is not right: entry 0 and entry 1 are wrong; look again",
+        ),
         (
             "expect('pair').equals((3, 5), parts=('the size', 'the step'), advice='try it')",
             "`pair` is not right: the size is right, the step is wrong; try it.",
         ),
         ("expect('pair').equals((3, 4.1), tolerance=0.01)", "entry 1 is wrong"),
-        ("expect('nested').equals(((3, 4), 6))", "comes out: entry 0 is right, entry 1 is wrong"),
+        (
+            "expect('nested').equals(((3, 4), 6))",
+            "is not right: entry 0 is right, entry 1 is wrong",
+        ),
         ("expect('nested').equals(((3, 5), 5))", "is not right at index 0"),
         ("expect('open').equals((3, 4, 5))", "`open` has 2 entries; it should have 3"),
     ],
