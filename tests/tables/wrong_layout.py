@@ -92,7 +92,7 @@ JOIN = [
 ]
 
 REPEAT = [
-    Wrong("repeat", lambda: K.repeat(v(2), 3), ShapeError, ("float32[2]", "two axes")),
+    Wrong("repeat", lambda: K.repeat(v(2), 3), ShapeError, ("float32[2]", "rank 2")),
     Wrong("repeat", lambda: K.repeat(v(2, 3), -1), ArgumentError, ("-1",)),
     Wrong("repeat", lambda: K.repeat(v(2, 3), 1.5), ArgumentError, ("1.5",)),
     Wrong("repeat_elements", lambda: K.repeat_elements(v(2), 0, 0), ArgumentError, ("got 0",)),

@@ -130,7 +130,7 @@ FED = [
         ("float32[3]", "but value is a masked array, 1 of whose 3 entries is masked", NO_MASK),
     ),
     Wrong("function", lambda: K.function([x(2)], [])([[1, np.ma.masked]]), FeedError, ("[1] is",)),
-    Wrong("function", lambda: ((a := x(3)) * 2).eval(feed_dict={a: m(3)}), FeedError, (NO_MASK,)),
+    Wrong("eval", lambda: ((a := x(3)) * 2).eval(feed_dict={a: m(3)}), FeedError, (NO_MASK,)),
     Wrong(
         "function",
         lambda: K.function([K.placeholder((3, 3), sparse=True)], [])([sparse_masked()]),

@@ -30,13 +30,13 @@ SESSION = [
     Wrong("run", lambda: K.get_session().run(v(2), {3: 1}), FeedError, ("3",)),
     Wrong("run", lambda: K.get_session().run(v(2), [1]), FeedError, ("[1]",)),
     Wrong(
-        "function",
+        "run",
         lambda: K.get_session().run((a := x(2)) * 2, {a: [1, 2, 3]}),
         FeedError,
         ("float32[2]", "[3]"),
     ),
     Wrong(
-        "function",
+        "run",
         lambda: K.get_session().run((a := x(2)) * 2, {a: v(2) * 2}),
         FeedError,
         ("needs a value", "tensor"),
