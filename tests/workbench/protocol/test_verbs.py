@@ -33,6 +33,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "help": {"code": "len(", "position": 4},
     "meanings": {"names": ["a", "len"]},
     "watch": {"expressions": ["a"]},
+    "watch_list": {"expressions": ["a"]},
     "jobs": {"most": 3},
     "plan": {"record": True},
 }
@@ -58,7 +59,7 @@ def test_the_table_has_every_question() -> None:
 def test_each_verb_has_a_question_and_a_reply(verb: str) -> None:
     question = verbs.VERBS[verb]
     assert question.verb == verb and issubclass(question.reply_type(), Answer)
-    assert question.__name__.lower() == verb and question.__doc__
+    assert question.__name__.lower() == verb.replace("_", "") and question.__doc__
     hints = hints_of(question) | hints_of(question.reply_type())
     assert all(hint is not Any for hint in hints.values())
 
