@@ -25,7 +25,10 @@ FROM_ROOT = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "examples/README.md": "examples.md",
+    "examples/keras3/README.md": "examples3.md",
 }
+FOLDERS = {"examples/keras": "examples", "examples/keras3": "examples3"}
+"""Folders of programs, and their places in the site."""
 OTHERS = "Classes and errors"
 """The page of what belongs to no family; functions that Keras does not have are on it, too."""
 LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
@@ -41,10 +44,11 @@ def lessons() -> dict[str, str]:
 
 
 def examples() -> dict[str, str]:
-    """Every program of `examples/keras/`, as its page."""
+    """Every program of the examples, as its page."""
     return {
-        f"examples/keras/{path.name}": f"examples/{path.stem}.md"
-        for path in sorted((ROOT / "examples" / "keras").glob("*.py"))
+        f"{folder}/{path.name}": f"{place}/{path.stem}.md"
+        for folder, place in FOLDERS.items()
+        for path in sorted((ROOT / folder).glob("*.py"))
     }
 
 
@@ -57,7 +61,8 @@ def site_path(path: str) -> str:
     """Where a file of the repository is in the site; '' if it is not."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
-    places = {"examples/keras": "examples.md", **FROM_ROOT, **lessons(), **examples()}
+    folders = {folder: f"{place}.md" for folder, place in FOLDERS.items()}
+    places = {**folders, **FROM_ROOT, **lessons(), **examples()}
     return places.get(path, "")
 
 

@@ -121,6 +121,9 @@ EXAMPLES: list[tuple[str, list[Json], str]] = [
     ("The value of expressions. The reply has what is known, a push the new values. `force` has "
      "one evaluated that was too slow.",
      [{"verb": "watch", "expressions": ["K.sum(w)"]}], "watch"),
+    ("The session's list of watched expressions, which `%watch` and every pane share. `join` puts "
+     "them behind those that are there. Whenever the list changes, `watching` pushes it.",
+     [{"verb": "watch_list", "expressions": ["K.sum(w)"], "join": True}], "watching"),
     ("The gradients of a loss, computed beside the program and pushed.",
      [{"verb": "gradient", "loss": "loss"}], "gradient"),
     ("Where the first NaN or infinity comes from, found beside the program and pushed.",

@@ -61,6 +61,8 @@ MAX_POLLS = 600
 """Looks after which the picture is drawn whatever is under way: half a minute."""
 GENEROUS_BUDGET_SECONDS = 600.0
 """What the inspector may take for an answer, on however busy a machine."""
+NEVER = 1e-9
+"""Samples a second of a running cell: none."""
 _SIZE = re.compile(r"(\d{2,4})x(\d{1,3})")
 _NUMBERS = re.compile(r"[\d.]+( [\d.]+)*")
 
@@ -235,15 +237,17 @@ def _timeless(data: Row) -> JsonObject:
 def _without_hurry() -> Iterator[None]:
     """On a busy machine, what is quick elsewhere must not be put off as slow.
 
-    Nor are watches looked at while a cell runs: how often that is depends on the machine.
+    Nor is anything looked at while a cell runs: how often that is depends on the machine.
     """
     from kbench.workbench.inspector import gradient_verbs
+    from kbench.workbench.kernel import live_sampling
     from kbench.workbench.nan import nan_verbs
-    from kbench.workbench.watches import live, watches
+    from kbench.workbench.watches import watches
 
     modules: tuple[Any, ...] = (gradient_verbs, nan_verbs, watches)
     before = [module.BUDGET_SECONDS for module in modules]
-    cheap, live.LIVE_SECONDS = live.LIVE_SECONDS, -1.0
+    rate = live_sampling.RATE
+    live_sampling.RATE = NEVER
     for module in modules:
         module.BUDGET_SECONDS = GENEROUS_BUDGET_SECONDS
     try:
@@ -251,7 +255,7 @@ def _without_hurry() -> Iterator[None]:
     finally:
         for module, budget in zip(modules, before, strict=True):
             module.BUDGET_SECONDS = budget
-        live.LIVE_SECONDS = cheap
+        live_sampling.RATE = rate
 
 
 @contextmanager

@@ -130,3 +130,21 @@ def test_files(tmp_path, file):
         other = keras.saving.load_model(tmp_path / file, compile=file.endswith(".keras"))
     wanted = model.predict(IMAGES, verbose=0)
     np.testing.assert_allclose(other.predict(IMAGES, verbose=0), wanted, rtol=1e-6)
+
+
+@pytest.mark.parametrize("window", [(3,), (3, 2)], ids=str)
+@pytest.mark.parametrize(("strides", "dilation_rate"), [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize("padding", ["same", "valid"])
+def test_filters_of_one_channel_each_are_convolutions_of_it(
+    window, strides, dilation_rate, padding
+):
+    draw = np.random.RandomState(2)
+    x = draw.randn(2, *(9, 8)[: len(window)], 4).astype("float32")
+    kernel = draw.randn(*window, 1, 12).astype("float32")
+    options = {"strides": strides, "dilation_rate": dilation_rate, "padding": padding}
+    found = keras.ops.conv(x, kernel, **options)
+    alone = [
+        keras.ops.conv(x[..., i : i + 1], kernel[..., 3 * i : 3 * i + 3], **options)
+        for i in range(4)
+    ]
+    np.testing.assert_allclose(found, np.concatenate(alone, -1), rtol=1e-4, atol=1e-5)

@@ -105,11 +105,11 @@ def test_the_project_names_the_versions_of_python_that_it_asks_for():
 
 
 def test_every_extra_is_used():
-    """What an extra installs is imported somewhere; CI runs with the tests' and the site's."""
+    """What an extra installs is imported somewhere; CI runs with the test, docs and marimo ones."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = dict(project["optional-dependencies"])
     runs = (ROOT / ".ci" / "run").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
-    for key in ("test", "docs"):
+    for key in ("test", "docs", "marimo"):
         assert extras.pop(key) and f"pip install -e '.[{key}]'" in runs.replace(" -q", "")
     files = [*(ROOT / "kbench").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     text = "\n".join(path.read_text("utf-8") for path in files)

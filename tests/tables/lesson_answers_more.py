@@ -290,4 +290,36 @@ MORE: dict[tuple[int, str], tuple[list[str], list[str]]] = {
         ["8", "8.0", "2 * 4 * 1000 * 1000 / 1e6"],
         ["4", "1", "2", "8e6", "16", "'8'", "None"],
     ),
+    (17, "kind"): (
+        ["None | 5", "None | np.int64(5)", "\nguess_shape = means.shape"],
+        ["None | 4", "5 | None", "None | 1", "2 | 5", "\nguess_shape = (None, 5, 1)"],
+    ),
+    (17, "norm"): (
+        ["ops.mean(ops.square(x), axis=-1, keepdims=True)",
+         "ops.mean(x * x, -1, keepdims=True)", "ops.mean(x**2, axis=-1)[..., None]",
+         "ops.sum(ops.square(x), axis=-1, keepdims=True) / x.shape[-1]"],
+        ["ops.mean(ops.square(x), axis=1, keepdims=True)", "ops.mean(ops.square(x))",
+         "ops.square(ops.mean(x, axis=-1, keepdims=True))", "ops.mean(x, axis=-1, keepdims=True)",
+         "ops.sum(ops.square(x), axis=-1, keepdims=True)",
+         "ops.mean(ops.square(x), axis=0, keepdims=True)"],
+    ),
+    (17, "inner"): (
+        ['model.get_layer("weigh").output', "model.layers[1].output"],
+        ['model.get_layer("first").output', "model.outputs", 'model.get_layer("answer").output',
+         'model.get_layer("weigh")'],
+    ),
+    (17, "phase"): (
+        ["training=True", "training=1", "**{'training': True}"],
+        ["training=False", "training=None", "training=0"],
+    ),
+    (17, "own"): (
+        ["loss | self.trainable_variables", "loss | self.trainable_weights",
+         "loss | list(self.trainable_variables)"],
+        ["self.trainable_variables | loss", "loss | x", "y | self.trainable_variables",
+         "-loss | self.trainable_variables", "0 * loss | self.trainable_variables"],
+    ),
+    (17, "arrays"): (
+        ["5", "2 + 1 + 2", "len(model.get_weights())"],
+        ["3", "4", "6", "'5'", "None"],
+    ),
 }  # fmt: skip

@@ -115,6 +115,9 @@ def conv(
     if groups == 1:
         return end(_one_group(x, weights, steps, border, dilation))
     each = filters // groups
+    if taken == 1 and len(steps) < 3:  # each channel has filters of its own
+        own = K.reshape(weights, (*weights.spec.shape[:-2], channels, each))
+        return end(_depthwise(x, own, steps, border, dilation))
     found = [
         _one_group(
             x[..., i * taken : (i + 1) * taken],

@@ -17,7 +17,7 @@ from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.inspector.namespace import View
 from kbench.workbench.kernel.live_sampling import RATE
-from kbench.workbench.progress import loss_curves
+from kbench.workbench.progress import courses
 from kbench.workbench.protocol.graphs import Graph, GraphReply
 from kbench.workbench.protocol.question import Question, ReplyData
 
@@ -39,11 +39,17 @@ class InspectorHub:
         if redraw.in_cell():
             self.inspector.cell_started()
         self._ends = [
-            loss_curves.losses.listen(),
-            redraw.on_cells("pre_run_cell", loss_curves.losses.cell_started),
+            redraw.on_cells("pre_run_cell", self._cell_started),
             redraw.on_cells("pre_run_cell", self.inspector.cell_started),
+            redraw.on_cells("post_run_cell", self._cell_ended),
             redraw.on_cells("post_run_cell", self.inspector.cell_ended),
         ]
+
+    def _cell_started(self) -> None:
+        courses.program.cell_started(self.view.snapshot().values())
+
+    def _cell_ended(self) -> None:
+        courses.program.cell_ended(self.view.snapshot().values())
 
     @property
     def view(self) -> View:
@@ -86,7 +92,7 @@ class InspectorHub:
 
         While a cell runs, they are drawn anew at most `RATE` times a second.
         """
-        curves = loss_curves.losses.shown()
+        curves = courses.program.shown()
         calls, now = sum(found.curve.count for found in curves), time.monotonic()
         drawn = self._loss_text
         rested = drawn is None or now >= drawn[1] + 1 / RATE or not self.busy
@@ -96,7 +102,7 @@ class InspectorHub:
 
     def losses_text(self) -> list[str]:
         """The same in words."""
-        return loss_picture.lines(loss_curves.losses.shown(), self._called)
+        return loss_picture.lines(courses.program.shown(), self._called)
 
     def _called(self, value: object) -> str | None:
         return next((name for name, known in self.view.values().items() if known is value), None)

@@ -16,6 +16,7 @@ from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.html import views
 from kbench.notebook.markup.markup import element
 from kbench.workbench.errors import explanation
+from kbench.workbench.progress import courses
 from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
@@ -53,8 +54,12 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         self._body = widgets.HTML()
         self.redraws = Redraws(self._refresh_if_open, sources, also)
 
-    def _follow_cells(self, sample: Callable[[], None]) -> None:
+    def _follow_cells(
+        self, sample: Callable[[], None], look: Callable[[], None] | None = None
+    ) -> None:
         """Have `sample` called while a cell trains and the widget is shown.
+
+        `look` is called beside a cell that makes no calls.
 
         Signals that come in a running cell lead to one redraw, which says what is old, and no more:
         a thread that draws beside a loop takes its time.
@@ -66,12 +71,17 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             first, self._redrawn = not busy or not self._redrawn, busy
             return first
 
-        def act() -> None:
-            self._sampled_cell = self.hub.inspector.sampling.cell
-            sample()
+        def noted(action: Callable[[], None]) -> Callable[[], None]:
+            def act() -> None:
+                self._sampled_cell = self.hub.inspector.sampling.cell
+                action()
 
+            return act
+
+        between, beside = noted(sample), None if look is None else noted(look)
         self.redraws.wanted = wanted
-        self.redraws.add(lambda: self.hub.inspector.sampling.add(act))
+        self.redraws.add(lambda: self.hub.inspector.sampling.add(between, beside))
+        self.redraws.add(courses.program.listen)
 
     _sampled_cell = 0
 

@@ -16,6 +16,7 @@ from IPython.display import display
 from kbench.engine.inspect import describe
 from kbench.notebook.base.redraw import Throttle, shell, use_requested_subshell
 from kbench.notebook.markup.markup import element, escape, page
+from kbench.notebook.markup.style import OUTPUT
 
 if TYPE_CHECKING:
     from IPython.display import DisplayHandle
@@ -25,10 +26,9 @@ if TYPE_CHECKING:
 _UPDATE_SECONDS = 1.0
 """Seconds between two updates of a static twin, which goes into the saved notebook."""
 _LIVE = ".jupyter-widgets .jupyter-widgets"  # a widget inside its output; alone it is an error
-_OUTPUT = ".jp-OutputArea-child"
 _HIDE = (
-    f"<style>{_OUTPUT}:has({_LIVE})+{_OUTPUT}:has(.kb-twin),"
-    f"{_OUTPUT}:has(+{_OUTPUT} .kb-twin):not(:has({_LIVE})){{display:none}}</style>"
+    f"<style>{OUTPUT}:has({_LIVE})+{OUTPUT}:has(.kb-twin),"
+    f"{OUTPUT}:has(+{OUTPUT} .kb-twin):not(:has({_LIVE})){{display:none}}</style>"
 )
 
 

@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
 from kbench.notebook.markup.markup import Html, element, escape, join
+from kbench.workbench.progress.course import LOSS, Course, Curve
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor
-    from kbench.workbench.progress.loss_curves import Curve, LossCurve
+
+Called = Callable[["Tensor"], "str | None"]
+"""What the user calls a tensor, if anything."""
 
 WIDTH, HEIGHT = 260, 44
 """Pixels of the curve of a loss."""
@@ -22,6 +25,7 @@ SMALL_WIDTH, SMALL_HEIGHT = 96, 16
 """Pixels of the curve of a watch, which stands in a table."""
 STEP = 2
 """Pixels between two points: a curve is a few hundred bytes."""
+_UNITS = {"call": ("call", "calls"), "batch": ("batch", "batches"), "epoch": ("epoch", "epochs")}
 _EDGE = 2.0
 """Pixels that stay free around a curve, half of its pen and a little more."""
 
@@ -66,33 +70,42 @@ def _thinned(points: list[tuple[float, float]], most: int) -> list[tuple[float, 
     return [*((mean[0], mean[1]) for mean in means), points[-1]]
 
 
-def words(found: LossCurve, name: str) -> str:
-    """`loss 2.31 -> 0.0213, 1,200 calls of train`."""
-    values = found.curve
-    calls = f"{values.count:,} call{'' if values.count == 1 else 's'}"
+def words(found: Course, name: str, values: Curve | None = None) -> str:
+    """`loss 2.31 -> 0.0213, 1,200 calls of train`; by default of the loss."""
+    values = values or found.curve
+    units = f"{values.count:,} {_UNITS[found.unit][values.count != 1]}"
     first, last = describe.number(values.first), describe.number(values.last)
     change = f"{first} -> {last}" if values.count > 1 else last
-    return f"{name} {change}, {calls} of {describe.printable(found.function)}"
+    return f"{name} {change}, {units} of {describe.printable(found.source)}"
 
 
-def losses(curves: Sequence[LossCurve], called: Callable[[Tensor], str | None]) -> Html:
+def losses(courses: Sequence[Course], called: Called) -> Html:
     """Curves of losses below each other, each with its numbers; `called` is what a name is for."""
     parts = []
-    for found in curves:
-        text = words(found, name_of(found, called))
+    for text, values in _told(courses, called):
         said = element("span", text)
-        picture = curve(found.curve, text)
+        picture = curve(values, text)
         parts.append(element("p", join([picture, escape(" "), said]) if picture else said))
     return join(parts)
 
 
-def lines(curves: Sequence[LossCurve], called: Callable[[Tensor], str | None]) -> list[str]:
+def lines(courses: Sequence[Course], called: Called) -> list[str]:
     """The same in words."""
-    return [words(found, name_of(found, called)) for found in curves]
+    return [text for text, _ in _told(courses, called)]
 
 
-def name_of(found: LossCurve, called: Callable[[Tensor], str | None]) -> str:
+def _told(courses: Sequence[Course], called: Called) -> list[tuple[str, Curve]]:
+    """Each curve, and what it says in words."""
+    found = []
+    for course in courses:
+        for name, values in course.series():
+            shown = name_of(course, called) if name == LOSS else describe.printable(name)
+            found.append((words(course, shown, values), values))
+    return found
+
+
+def name_of(found: Course, called: Called) -> str:
     """What the user calls a loss, if anything."""
-    tensor = found.tensor()
+    tensor = None if found.tensor is None else found.tensor()
     own = None if tensor is None else called(tensor)
-    return describe.printable(own or "loss")
+    return describe.printable(own or LOSS)

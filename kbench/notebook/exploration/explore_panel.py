@@ -200,20 +200,20 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         now, good = self.now, self.good
         if now is None:
             return
-        content = join(
-            [explore_view.head(self.subject, now.line), explore_view.inputs(self.subject)]
-        )
-        self._code.value = views.styled(content)
+        pictured = explore_view.inputs(self.subject, self._data_format())
+        self._code.value = views.styled(join([explore_view.head(self.subject, now.line), pictured]))
         self._message.value = explore_view.failure(now)
         array = self._chosen()
         self._show_slice(array)
         png = b""
         if self.mode.value == "heat map" and array is not None and array.size:
             png = self._heat(array)
+        maps = "" if good is None else self._maps(good)
+        self.index.layout.display = "none" if maps else ""  # which shows all there is
         if good is None:
             self._body.value = ""
         else:
-            self._body.value = self._maps(good) or explore_view.result(
+            self._body.value = maps or explore_view.result(
                 good, self._slice, good is not now, png, self.output.value
             )
         self._update_twin()
@@ -266,10 +266,7 @@ class Exploration(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
 
     def _first_slice(self, shape: tuple[int, ...]) -> Slice:
         """Of an image the first channel; else the last two axes with more than one entry."""
-        if self.subject.name in OF_IMAGES and len(shape) == 4:
-            rows = 2 if self._data_format() == "channels_first" else 1
-            return Slice((0,) * 4, rows, rows + 1)
-        return explore_view.widest(shape) or first(shape)
+        return explore_view.first_slice(self.subject, shape, self._data_format()) or first(shape)
 
     def _data_format(self) -> str:
         return str(self.values().get("data_format") or config.image_data_format())

@@ -30,6 +30,7 @@ IMAGE_SIDE = 150
 """Pixels across the largest of the pictures that stand beside each other, at most."""
 _FIGURE = "margin:0;display:inline-block;vertical-align:top"
 _ROW = "display:flex;flex-wrap:wrap;gap:.6em;align-items:flex-start;margin:.2em 0"
+_BESIDE = "display:flex;flex-wrap:wrap;gap:0 1.6em;align-items:flex-start"
 
 
 def thumb(array: np.ndarray, shown: Slice | None, name: str) -> Html:
@@ -58,13 +59,20 @@ def feature_maps(
         return Html("")
     largest = max(max(part.shape) for part in (before[0], after[0]))
     scale = IMAGE_SIDE / largest
-    parts = [_row(name, before, given, scale, data_format), element("span", "gives")]
-    parts.append(_row(result_name, after, result, scale, data_format))
-    return element("div", join(parts))
+    parts = [
+        _row(name, before, given, scale, data_format),
+        _row(result_name, after, result, scale, data_format, verb="gives "),
+    ]
+    return element("div", join(parts), style=_BESIDE)
 
 
 def _row(
-    name: str, parts: list[np.ndarray], whole: np.ndarray, scale: float, data_format: str
+    name: str,
+    parts: list[np.ndarray],
+    whole: np.ndarray,
+    scale: float,
+    data_format: str,
+    verb: str = "",
 ) -> Html:
     """The channels of one image beside each other, on one scale of colours."""
     count = whole.shape[1 if data_format == "channels_first" else -1]
@@ -72,16 +80,15 @@ def _row(
     spec = describe.spec_text(whole.shape, str(whole.dtype))
     figures = []
     for channel, part in enumerate(parts):
-        words = f"channel {channel}" if count > 1 else spec
         said = f"{name}, channel {channel}: {part.shape[0]} by {part.shape[1]}"
         picture = _picture(part, scale, said, limits)
-        figures.append(
-            element("figure", join([picture, element("figcaption", words)]), style=_FIGURE)
-        )
+        if count > 1:
+            picture = join([picture, element("figcaption", f"channel {channel}")])
+        figures.append(element("figure", picture, style=_FIGURE))
     low, high = (describe.number(limit) for limit in limits)
     cut = f", the first {len(parts)} of {count} channels" if count > len(parts) else ""
-    head = join([element("b", name), escape(f" {spec} from {low} to {high}{cut}")])
-    return join([element("p", head), element("div", join(figures), style=_ROW)])
+    head = join([escape(verb), element("b", name), escape(f" {spec} from {low} to {high}{cut}")])
+    return element("div", join([element("p", head), element("div", join(figures), style=_ROW)]))
 
 
 def _channels(array: np.ndarray, data_format: str) -> list[np.ndarray]:

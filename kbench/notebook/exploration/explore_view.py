@@ -51,24 +51,40 @@ def head(subject: Subject, line: str) -> Html:
     return join(parts)
 
 
-def inputs(subject: Subject, pictured: bool = True) -> Html:
-    """A table of the inputs: what they are, their dtypes, shapes, ranges, and a small picture."""
+def inputs(subject: Subject, data_format: str | None = None) -> Html:
+    """A table of the inputs: what they are, their dtypes, shapes, ranges, and a small picture.
+
+    Without a format of images there are no pictures.
+    """
     named = list(subject.named().items())[:12]
     rows: list[tuple[object, ...]] = [(name, *_facts(value)) for name, value in named]
     if not rows:
         return Html("")
     heads: tuple[str, ...] = ("name", "kind", "dtype[shape]", "range")
-    if pictured:
-        thumbs = [_thumb(name, value) for name, value in named]
+    if data_format is not None:
+        thumbs = [_thumb(subject, name, value, data_format) for name, value in named]
         if any(thumbs):
             heads = (*heads, "picture")
             rows = [(*row, thumb) for row, thumb in zip(rows, thumbs, strict=True)]
     return element("div", table("inputs", heads, rows), class_="kb-text")
 
 
-def _thumb(name: str, value: object) -> Html:
+def _thumb(subject: Subject, name: str, value: object, data_format: str) -> Html:
     held = describe.held_array(value)
-    return Html("") if held is None else explore_pictures.thumb(held, widest(held.shape), name)
+    if held is None:
+        return Html("")
+    shown = first_slice(subject, held.shape, data_format)
+    if "kernel" in name and held.ndim == 4:  # rows, columns, channels in and out
+        shown = Slice((0,) * 4, 0, 1)
+    return explore_pictures.thumb(held, shown, name)
+
+
+def first_slice(subject: Subject, shape: tuple[int, ...], data_format: str) -> Slice | None:
+    """Of a batch of images the first channel of the first; else as `widest`."""
+    if subject.name in explore_pictures.OF_IMAGES and len(shape) == 4:
+        rows = 2 if data_format == "channels_first" else 1
+        return Slice((0,) * 4, rows, rows + 1)
+    return widest(shape)
 
 
 def widest(shape: tuple[int, ...]) -> Slice | None:
@@ -193,7 +209,7 @@ def portrait(
     """The picture that stays in a saved notebook, at most as large as any output."""
     line = now.line if now is not None else subject.line({})
     parts = [element("p", element("b", f"exploring {subject.name}"), class_="kb-head")]
-    parts += [head(subject, line), inputs(subject, pictured=False)]
+    parts += [head(subject, line), inputs(subject)]
     text = views.styled(join(parts))
     more = ""
     if now is not None and now.words:

@@ -130,7 +130,7 @@ def _values(
 
 def _limits(scale: Scale) -> tuple[float, float]:
     """The numbers of the lowest and the highest level of heat, with 0 between two levels."""
-    largest = max(abs(scale.low), abs(scale.high))
+    largest = max(abs(scale.low), abs(scale.high)) or 1.0  # nothing but zeros: any will do
     return (scale.low, scale.high) if scale.colours == "far" else (-largest, largest)
 
 

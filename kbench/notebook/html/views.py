@@ -38,6 +38,8 @@ MESSAGE_CHARACTERS = 400
 """Characters of a sentence."""
 RANGE_CHARACTERS = 32
 """Characters of what takes the place of a range; no wider than one with its histogram."""
+FLAGS_CHARACTERS = 10
+"""Characters of NaN and infinities in words; beside more there is no room for a histogram."""
 
 
 def styled(content: Html, more: str = "") -> str:
@@ -101,18 +103,22 @@ def _title(text: str) -> Html:
 
 def listing(
     title: str,
-    heads: Sequence[object],
+    heads: Sequence[object] | Columns,
     rows: Sequence[Sequence[object]],
     note: str = "",
     after: Html | None = None,
 ) -> str:
     """A table under its title; of a long one as many rows as there is room for, and says so."""
+    rules = heads.style if isinstance(heads, Columns) else ""
     shown = list(rows[:MAX_ROWS])
     last = join([element("p", long(note), class_="kb-note"), after or Html("")])
     while True:
         cut = "" if len(shown) == len(rows) else f", the first {len(shown)} of {len(rows)}"
-        content = element("div", table(f"{title}{cut}", heads, shown), class_="kb-text")
-        text = styled(join([content, last if note or after else Html("")]))
+        if isinstance(heads, Columns):
+            content = heads.drawn(f"{title}{cut}", shown)
+        else:
+            content = element("div", table(f"{title}{cut}", heads, shown), class_="kb-text")
+        text = styled(join([content, last if note or after else Html("")]), rules)
         if len(text.encode()) <= MAX_OUTPUT_BYTES or len(shown) <= 1:
             return text
         shown = shown[: max(len(shown) * 3 // 4, 1)]
@@ -176,5 +182,7 @@ def _range(row: VariableRow) -> Html:
         last = "" if row.last is None else row.last.text
         return escape(row.text or last or "", RANGE_CHARACTERS)
     flags = element("span", f"{row.flags} ", class_="kb-bad") if row.flags else Html("")
-    mark = escape("~" if row.sampled else "")
-    return join([flags, mark, histogram(row.histogram, number_of(row.min), number_of(row.max))])
+    mark, low, high = escape("~" if row.sampled else ""), number_of(row.min), number_of(row.max)
+    if len(row.flags or "") > FLAGS_CHARACTERS and low is not None:
+        return join([flags, mark, escape(f"{describe.number(low)} to {describe.number(high)}")])
+    return join([flags, mark, histogram(row.histogram, low, high)])

@@ -15,6 +15,7 @@ from kbench.notebook.exploration.explore_magics import ExploreMagics
 from kbench.notebook.html import html
 from kbench.notebook.ipython import blanks, error_report, progress_bar, show
 from kbench.notebook.ipython.magics import KbenchMagics
+from kbench.workbench.watches import watched_set
 
 if TYPE_CHECKING:
     from kbench.workbench.ipython_types import Shell
@@ -75,6 +76,7 @@ def _add_magics(shell: Shell) -> Callable[[], None]:
             else:
                 manager.registry.pop(magics.__name__, None)
         KbenchMagics.coach = KbenchMagics.watches = None
+        watched_set.forget(shell)
         recording.finish()
         blanks.allow(shell)
 

@@ -46,7 +46,7 @@ from kbench.workbench.lessons.lesson_files import LessonError, load
 from kbench.workbench.nan import nan_verbs, nan_words
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.runs import PlanStep
-from kbench.workbench.watches import watch_lines
+from kbench.workbench.watches import watch_lines, watched_set
 from kbench.workbench.watches.watch_lines import WatchLines, words
 
 if TYPE_CHECKING:
@@ -130,20 +130,18 @@ class KbenchMagics(Magics):
         """`%watch K.mean(w)` watches an expression, `%watch -d 2` no longer; alone: all of them."""
         shell = self._running
         if KbenchMagics.watches is None:
-            KbenchMagics.watches = WatchLines(lambda: shell.user_ns)
+            watched = watched_set.of_shell(shell)
+            KbenchMagics.watches = WatchLines(lambda: shell.user_ns, watched)
         board, text = KbenchMagics.watches, line.strip()
         try:
             if text.startswith("-d"):
                 number = text[2:].strip()
                 if not number.isdigit():
                     raise ValueError(f"%watch -d needs the number of a watch, got {number!r}")
-                gone = board.remove(int(number))
-                watch_lines.tell(shell, gone, watched=False)
-                print(f"no longer watched: {gone}")
+                print(f"no longer watched: {board.remove(int(number))}")
                 return None
             if text:
                 print(board.add(text))
-                watch_lines.tell(shell, text, watched=True)
                 return None
         except ValueError as error:
             raise UsageError(str(error)) from None

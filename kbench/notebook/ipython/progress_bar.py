@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from kbench.engine.core import fork_safety
@@ -23,25 +23,25 @@ from kbench.notebook.base.redraw import shell
 from kbench.notebook.drawing import loss_picture
 from kbench.notebook.html import views
 from kbench.notebook.markup.markup import Html, element, escape, join
+from kbench.notebook.markup.style import OUTPUT
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.progress import loops, loss_curves, pace
+from kbench.workbench.progress import courses, loops, pace
 from kbench.workbench.progress import progress as cell_progress
 from kbench.workbench.progress.duration import clock
 from kbench.workbench.progress.progress import Progress
 
 if TYPE_CHECKING:
-    from kbench.engine.graph.tensor import Tensor
     from kbench.workbench.ipython_types import CellResult, Shell
-    from kbench.workbench.progress.loss_curves import LossCurve
+    from kbench.workbench.progress.course import Course
 
 Item = TypeVar("Item")
 Bundle = dict[str, str]
 Show = Callable[[Bundle], Callable[[Bundle], None]]  # shows something; gives what changes it
 
-# What is left of a bar: outputs cannot be taken away, but JupyterLab can be told to leave no room.
+# What is left of a bar: outputs cannot be taken away, but front ends can be told to leave no room.
 GONE = {
     "text/plain": "",
-    "text/html": "<style>.jp-OutputArea-child:has(.kb-gone){display:none}</style>"
+    "text/html": f"<style>{OUTPUT}:has(.kb-gone){{display:none}}</style>"
     '<span class="kb-gone"></span>',
 }
 _BARS = "_kbench_bars"
@@ -55,8 +55,8 @@ _MAX_FRAMES = 200
 class CellProgressBar(pace.Pace):
     """The bar of the running cell of one shell."""
 
-    def __init__(self, show: Show) -> None:
-        super().__init__(self._show_progress)
+    def __init__(self, show: Show, names: Callable[[], Mapping[str, object]] = dict) -> None:
+        super().__init__(self._show_progress, names)
         self._show = show
         self._shown = fork_safety.lock()
         self._change: Callable[[Bundle], None] | None = None
@@ -64,7 +64,6 @@ class CellProgressBar(pace.Pace):
         self._depth = 0
         self._since = 0.0
         self._foreign = False  # another bar was seen in this cell, which stays the only one
-        self._forget_losses = loss_curves.losses.listen()
 
     def before_cell(self, *_: object) -> None:
         """A cell begins; one that it runs itself is a part of it."""
@@ -72,7 +71,6 @@ class CellProgressBar(pace.Pace):
         if self._depth == 1:
             self._since = time.monotonic()
             self._foreign = False
-            loss_curves.losses.cell_started()
             self.cell_started()
 
     def after_cell(self, result: CellResult | None = None) -> None:
@@ -87,12 +85,14 @@ class CellProgressBar(pace.Pace):
                 failed = result is not None and not getattr(result, "success", True)
                 change(GONE)
                 took = time.monotonic() - self._since
-                self._show(done(self._last, took, failed, loss_curves.losses.of_this_cell()))
+                found = courses.program.of_this_cell()
+                self._show(done(self._last, took, failed, found, self.called))
 
     def _sample(self, estimate: pace.Estimate) -> None:
         """As the workbench looks, and at what is being compiled; from the thread that looks."""
         self._foreign = self._foreign or own_bar(self._runner)
         if self._foreign:
+            self._leave_courses()  # nothing of this cell will be on show
             return
         found = loops.running(self._runner)
         calls = profile.calls.count - self._first
@@ -101,21 +101,19 @@ class CellProgressBar(pace.Pace):
         if found or calls > 1 or data["compiling"]:
             self._show_progress(data)
 
+    def _tell_course(self, done: bool) -> None:
+        """The bar draws it with the rest."""
+
     def _show_progress(self, data: JsonObject) -> None:
         with self._shown:
             if not self._busy:
                 return
             self._last = data
-            bundle = drawn(data, loss_curves.losses.of_this_cell())
+            bundle = drawn(data, courses.program.of_this_cell(), self.called)
             if self._change is None:
                 self._change = self._show(bundle)
             else:
                 self._change(bundle)
-
-    def close(self) -> None:
-        """Stop looking."""
-        super().close()
-        self._forget_losses()
 
 
 def _compiling(calls: int) -> int:
@@ -145,7 +143,9 @@ def own_bar(thread: int) -> bool:
 # ------------------------------------------------------------------ in words
 
 
-def drawn(data: JsonObject, losses: Sequence[LossCurve] = ()) -> Bundle:
+def drawn(
+    data: JsonObject, losses: Sequence[Course] = (), called: loss_picture.Called = lambda _: None
+) -> Bundle:
     """A bar of the outermost loop, what is known in words, and the course of losses."""
     text = words(data)
     parts: list[Html] = []
@@ -153,20 +153,15 @@ def drawn(data: JsonObject, losses: Sequence[LossCurve] = ()) -> Bundle:
         bar = element("progress", text, value=str(count), max=str(total), aria_label=text)
         parts.append(join([bar, escape(" ")]))
     parts.append(views.long(text))
-    return _with_losses(text, element("p", join(parts)), losses)
+    return _with_losses(text, element("p", join(parts)), losses, called)
 
 
-def _with_losses(text: str, content: Html, losses: Sequence[LossCurve]) -> Bundle:
-    curves = loss_picture.losses(losses, _called)
-    told = "\n".join([text, *loss_picture.lines(losses, _called)])
+def _with_losses(
+    text: str, content: Html, losses: Sequence[Course], called: loss_picture.Called
+) -> Bundle:
+    curves = loss_picture.losses(losses, called)
+    told = "\n".join([text, *loss_picture.lines(losses, called)])
     return {"text/plain": told, "text/html": views.styled(join([content, curves]))}
-
-
-def _called(tensor: Tensor) -> str | None:
-    """What the user calls a tensor."""
-    running = shell()
-    found = {} if running is None else dict(running.user_ns)
-    return next((name for name, value in found.items() if value is tensor), None)
 
 
 def words(data: JsonObject) -> str:
@@ -188,7 +183,11 @@ def words(data: JsonObject) -> str:
 
 
 def done(
-    data: JsonObject, seconds: float, failed: bool, losses: Sequence[LossCurve] = ()
+    data: JsonObject,
+    seconds: float,
+    failed: bool,
+    losses: Sequence[Course] = (),
+    called: loss_picture.Called = lambda _: None,
 ) -> Bundle:
     """The line that stays: how long it took, where it stopped if it did, and what losses did."""
     text = f"stopped after {clock(seconds)}" if failed else f"done in {clock(seconds)}"
@@ -199,7 +198,7 @@ def done(
     if failed and at:
         text = f"{text}, last seen at {', '.join(at)}"
     content = element("p", views.long(text), class_="kb-note")
-    return _with_losses(text, content, losses)
+    return _with_losses(text, content, losses, called)
 
 
 # ------------------------------------------------------------------ in a shell
@@ -221,7 +220,7 @@ def install(running: Shell, show: Show = _display) -> Callable[[], None]:
     """Draw bars in a shell from its next cell on; the returned function undoes it."""
     if getattr(running, _BARS, None) is not None:
         return lambda: None
-    bar = CellProgressBar(show)
+    bar = CellProgressBar(show, lambda: dict(running.user_ns))
     setattr(running, _BARS, bar)
     running.events.register("pre_run_cell", bar.before_cell)
     running.events.register("post_run_cell", bar.after_cell)

@@ -8,6 +8,8 @@ reader's system prefers comes first, and what the page says of itself overrides 
 
 from __future__ import annotations
 
+OUTPUT = ":is(.jp-OutputArea-child,.output_area)"
+"""One output of a cell, as a selector: in JupyterLab, Notebook 7 and Voila, and in nbclassic."""
 _LIGHT = "--kb-bad:#a8071a;--kb-n:20 110 190;--kb-p:215 75 45;--kb-name:#0b5394;--kb-f:none"
 _DARK = (
     "--kb-bad:#ff9c8f;--kb-n:90 170 250;--kb-p:240 110 80;--kb-name:#8ab8f0;"
@@ -22,7 +24,7 @@ _RULES = (
     f".kb-v{{{_LIGHT};{_LIGHT_PAGE}}}",
     f"@media (prefers-color-scheme:dark){{.kb-v{{{_DARK};{_DARK_PAGE}}}}}",
     "[data-jp-theme-light=true] .kb-v,html[data-theme=light] .kb-v,"
-    "body[data-theme=light] .kb-v,"
+    "body[data-theme=light] .kb-v,body.notebook_app .kb-v,"  # nbclassic, which has no dark theme
     f".vscode-light .kb-v{{{_LIGHT};{_LIGHT_PAGE}}}",
     "[data-jp-theme-light=false] .kb-v,html[data-theme=dark] .kb-v,"
     "body[data-theme=dark] .kb-v,"
@@ -60,6 +62,7 @@ _RULES = (
     ".kb-v .kb-figure{filter:var(--kb-f);max-width:100%}",
     # The titles of ipywidgets' tabs are fainter than anyone should have to read.
     ".kb-tabs .lm-TabBar-tabLabel{color:var(--jp-ui-font-color1)}",
+    ".kb-tabs .lm-TabBar-tab{flex:1 0 auto!important}",  # and are cut where there is little room
     # A table that is too wide scrolls by itself, below controls that stay.
     ".widget-html-content:has(.kb-v){min-width:0}",
     # A slider's handle, which has no name, is seen and dragged but neither focused nor read out.

@@ -72,7 +72,7 @@ class CompareView(NamespaceWidget):
             description="differ in",
             options=[*((words, text) for _, words, text in comparison.VARIANTS), _TYPED],
             tooltip="What the two sides differ in",
-            layout={"width": "28em", "max_width": "100%"},
+            layout={"width": "34em", "max_width": "100%"},
         )
         self.variants = widgets.Text(
             value=variants,

@@ -25,6 +25,7 @@ NOTE = (
     "graphs keep the epsilon and the layout they were built with."
 )
 _WIDE = {"description_width": "10em"}
+_LAYOUT = {"width": "28em", "max_width": "100%"}  # the longest choice is read whole
 _PHASES = (("per call (test unless fed)", None), ("0, test", 0), ("1, training", 1))
 
 
@@ -119,6 +120,7 @@ def _make_fields() -> dict[str, Any]:
             tooltip="Fuzz factor: keeps divisions and logarithms away from zero",
             continuous_update=False,
             style=_WIDE,
+            layout=_LAYOUT,
         ),
         "floatx": Dropdown(
             description="floatx",
@@ -126,18 +128,21 @@ def _make_fields() -> dict[str, Any]:
             value="float32",
             tooltip="Default float dtype of new tensors",
             style=_WIDE,
+            layout=_LAYOUT,
         ),
         "image_data_format": Dropdown(
             description="image_data_format",
             options=["channels_last", "channels_first"],
             tooltip="Which axis holds the channels, in calls without data_format",
             style=_WIDE,
+            layout=_LAYOUT,
         ),
         "learning_phase": Dropdown(
             description="learning_phase",
             options=_PHASES,
             tooltip="Whether layers run in training or in test mode",
             style=_WIDE,
+            layout=_LAYOUT,
         ),
         "num_threads": widgets.BoundedIntText(
             description="num_threads",
@@ -145,5 +150,6 @@ def _make_fields() -> dict[str, Any]:
             max=1024,
             tooltip="Threads that parallel kernels use",
             style=_WIDE,
+            layout=_LAYOUT,
         ),
     }

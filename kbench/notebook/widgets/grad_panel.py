@@ -17,6 +17,7 @@ from kbench.notebook.base import given
 from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options
 from kbench.notebook.html import views
+from kbench.notebook.markup.columns import Columns
 from kbench.notebook.markup.markup import Html, element, join
 from kbench.notebook.widgets.tensor_view import TensorView
 from kbench.workbench.analysis import keras_models
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 
 EMPTY = "no loss yet: make a scalar tensor, such as loss = K.mean(K.square(y - t))"
 NEEDED = "a tensor that depends on variables, a K.function, a compiled Keras model, or a name"
-HEADS = ("variable", "dtype[shape]", "norm", "norm / |variable|", "zeros", "min", "max", "mark")
+COLUMNS = Columns(
+    "kb-grads",
+    ("variable", "dtype[shape]", "norm", "norm / |variable|", "zeros", "min", "max", "mark"),
+    {"min": 760, "max": 760, "norm / |variable|": 580, "zeros": 430},
+)
+"""The mark, which says what is wrong, stays longest."""
 NEWEST = ("the newest scalar", "")
 _STATES = {
     "computing": "computing",
@@ -232,7 +238,7 @@ class GradPanel(NamespaceWidget):
         lines += [(name, *[""] * 6, "no path") for name in data["unreached"]]
         fed = f"on {', '.join(data['fed'])}" if data["fed"] else ""
         notes = "; ".join(word for word in (note, fed, data["origin"]) if word)
-        return views.listing(self._title(), HEADS, lines, notes, losses or None)
+        return views.listing(self._title(), COLUMNS, lines, notes, losses or None)
 
     def _static_text(self) -> str:
         if not self._data:

@@ -17,7 +17,7 @@ from kbench.notebook.html import views
 from kbench.notebook.markup.markup import Html, element, join
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.kernel import live_sampling
-from kbench.workbench.progress.loss_curves import Curve
+from kbench.workbench.progress.course import Curve
 from kbench.workbench.protocol.findings import Watch, WatchRow
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches import watches
@@ -48,7 +48,7 @@ class WatchList(NamespaceWidget):
         self, expressions: object = (), namespace: dict[str, object] | None = None
     ) -> None:
         super().__init__(namespace, [variables.changed, config.changed], [self._listen])
-        self._follow_cells(self._sample)
+        self._follow_cells(self._sample, self._look)
         self.expressions: list[str] = []
         self._known: dict[str, WatchRow] = {}
         self._courses: dict[str, Curve] = {}
@@ -174,6 +174,14 @@ class WatchList(NamespaceWidget):
             self._take(self.hub.inspector.sample_watches(wanted), live_sampling.WORDS)
         else:
             self._show()
+
+    def _look(self) -> None:
+        """The same beside a cell that makes no calls; only what is cheap."""
+        with self._lock:
+            wanted = list(self.expressions)
+        rows = self.hub.inspector.look_at_watches(wanted)
+        if rows:
+            self._take(rows, live_sampling.WORDS)
 
     def _take(self, rows: Sequence[WatchRow], note: str) -> None:
         """News of some watches: a reply and what is told later may cross."""

@@ -63,18 +63,41 @@ ASCII = Glyphs(
 
 def histogram(bins: Sequence[float], glyphs: Glyphs, width: int) -> str:
     """Counts as a row of at most `width` bars; empty bins are blank, the fullest is the tallest."""
-    if not bins or width < 1:
-        return ""
-    count = min(width, len(bins))
-    edges = [index * len(bins) // count for index in range(count + 1)]
-    merged = [sum(bins[first:last]) for first, last in pairwise(edges)]
-    top = max(merged)
+    merged = _merged(bins, width)
+    top = max(merged, default=0)
     if top <= 0:
-        return " " * count
+        return " " * len(merged)
     steps = len(glyphs.bars) - 1
     return "".join(
         glyphs.bars[round(count / top * steps)] if count > 0 else " " for count in merged
     )
+
+
+def tall_histogram(bins: Sequence[float], glyphs: Glyphs, width: int, height: int) -> list[str]:
+    """The same in rows, from the top: each row has as many steps as there are kinds of bars.
+
+    A bin that is not empty has the lowest bar at least.
+    """
+    merged = _merged(bins, width)
+    top, steps = max(merged, default=0), len(glyphs.bars)
+    levels = [max(round(count / top * steps * height), 1) if count > 0 else 0 for count in merged]
+    return [
+        "".join(_bar(level - below * steps, glyphs) for level in levels)
+        for below in reversed(range(height))
+    ]
+
+
+def _bar(level: int, glyphs: Glyphs) -> str:
+    return " " if level <= 0 else glyphs.bars[min(level, len(glyphs.bars)) - 1]
+
+
+def _merged(bins: Sequence[float], width: int) -> list[float]:
+    """The bins in at most `width` groups of neighbours."""
+    if not bins or width < 1:
+        return []
+    count = min(width, len(bins))
+    edges = [index * len(bins) // count for index in range(count + 1)]
+    return [sum(bins[first:last]) for first, last in pairwise(edges)]
 
 
 def human_bytes(count: int | None) -> str:

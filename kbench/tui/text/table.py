@@ -25,7 +25,8 @@ class Column:
     """`rank` 0 is always shown, higher ranks go first; the `stretch` column takes what is left.
 
     A column may be cut down to `least` cells before another is left out for it, and further, down
-    to `bare`, before one of rank 1 is.
+    to `bare`, before one of rank 1 is. With `runs_over` a cell takes the room of those behind it
+    while they are empty. An `optional` column is left out while all of its cells are empty.
     """
 
     title: str
@@ -35,6 +36,8 @@ class Column:
     least: int = 0
     bare: int = 0
     stretch: bool = False
+    runs_over: bool = False
+    optional: bool = False
 
 
 def _cut_bare(columns: Sequence[Column], needed: Sequence[int]) -> list[int]:
@@ -56,7 +59,11 @@ def column_widths(
         min(want, column.least) if column.least else want
         for want, column in zip(wanted, columns, strict=True)
     ]
-    shown = set(range(len(columns)))
+    shown = {
+        at
+        for at, column in enumerate(columns)
+        if not column.optional or any(row[at] for row in texts)
+    }
     while sum(needed[at] + gap for at in shown) - gap > width:
         last = max(shown, key=lambda at: (columns[at].rank, at))
         if columns[last].rank == 0:
@@ -72,6 +79,8 @@ def column_widths(
         if more > 0:
             widths[at] += more
             spare -= more
+    if spare > 0 and any(column.runs_over for column in columns):
+        widths[max(shown)] += spare  # for what runs over
     while spare < 0 and max(widths) > 4:
         widest = widths.index(max(widths))
         widths[widest] -= 1
@@ -132,10 +141,14 @@ class Table(LineView):
     def refit(self) -> None:
         """Share the width among the columns again."""
         room = max(self.text_width - 1, 1)
-        lengths = [[cell.cell_length for cell in cells] for _, cells in self._rows]
+        lengths = [self.lengths(cells) for _, cells in self._rows]
         self._widths = column_widths(self.columns, lengths, room, self.gap)
         self._folded = [] if self._rows else self.folded(self.empty_rows)
         super().refit()
+
+    def lengths(self, cells: Sequence[Content]) -> list[int]:
+        """Cells of the screen that a row would like to have in each column."""
+        return [cell.cell_length for cell in cells]
 
     def flash(self, names: set[str]) -> None:
         """Mark rows as just changed for a second."""
@@ -262,9 +275,12 @@ def joined(
 ) -> Content:
     """The cells of a row side by side behind a mark, each as wide as its column."""
     parts: list[Content | str] = [mark]
-    for column, width, cell in zip(columns, widths, cells, strict=True):
-        if width == 0:
-            continue
+    shown = [at for at, width in enumerate(widths) if width]
+    while shown:
+        at = shown.pop(0)
+        column, cell, width = columns[at], cells[at], widths[at]
+        while column.runs_over and cell.cell_length > width and shown and not cells[shown[0]]:
+            width += gap + widths[shown.pop(0)]
         if cell.cell_length > width:
             cell = cut(cell, width, ellipsis)
         pad = " " * (width - cell.cell_length)

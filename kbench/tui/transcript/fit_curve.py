@@ -1,4 +1,4 @@
-"""The loss of a Keras `fit` as a plot below its cell, and each metric as a row of bars."""
+"""The loss of a `fit` or a training loop as a plot below its cell, and each metric as bars."""
 
 from __future__ import annotations
 
@@ -24,15 +24,20 @@ BAR_CELLS = 24
 """Of a row of bars."""
 
 Values = Sequence[float | None]
+_UNITS = {"epoch": "epochs", "batch": "batches", "call": "calls"}
 
 
 @dataclass(frozen=True)
 class FitCurve:
-    """What the kernel has told of a fit. `unit` is "epoch", or "batch" within the first ones."""
+    """What the kernel has told of a fit, or of a loop of calls.
+
+    `unit` is "epoch", or "batch" within the first ones, or "call" of what `source` names.
+    """
 
     unit: str
     count: int
     series: tuple[tuple[str, Values], ...]
+    source: str = ""
 
     @classmethod
     def of(cls, data: Row) -> FitCurve | None:
@@ -42,13 +47,16 @@ class FitCurve:
                 (str(name), tuple(None if value is None else float(value) for value in values))
                 for name, values in data["series"]
             )
-            return cls(str(data["unit"]), int(data["count"]), rows) if rows else None
+            unit, source = str(data["unit"]), str(data.get("source", ""))
+            return cls(unit, int(data["count"]), rows, source) if rows else None
         except (KeyError, TypeError, ValueError):
             return None
 
     def rows(self, width: int, glyphs: Glyphs | None) -> list[Content]:
         """Rows of at most `width` cells; without characters to draw with, words alone."""
-        unit = "epochs" if self.unit == "epoch" else "batches looked at"
+        unit = _UNITS.get(self.unit, "values")
+        if self.unit == "call" and self.source:
+            unit += f" of {one_line(self.source, MAX_NAME_CELLS)}"
         (name, values), *others = self.series
         head = f"{one_line(name, MAX_NAME_CELLS)} {_change(values)} over {self.count:,} {unit}"
         if glyphs is None:

@@ -14,7 +14,7 @@ import numpy as np
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import gradients
 from kbench.workbench.inspector.recorder import Feeds, Recorder
-from kbench.workbench.kernel.sandbox import Sandbox
+from kbench.workbench.kernel.sandbox import Outcome, Sandbox
 from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_SECONDS = 2.0
 """That a node is computed for; a graph that takes longer is computed by a K.function."""
+MAX_LIVE_SECONDS = 0.25
+"""The same of a cell that runs, and waits for it."""
 MAX_BYTES = 256 << 20
 """Of a value that is shown."""
 
@@ -36,8 +38,12 @@ class NodeValue(NamedTuple):
     words: str
 
 
-def of(node: Tensor, recorder: Recorder, sandbox: Sandbox, called: Called) -> NodeValue:
+def of(
+    node: Tensor, recorder: Recorder, sandbox: Sandbox, called: Called, in_cell: bool = False
+) -> NodeValue:
     """The value of a node; `called` gives the name that users know a placeholder by.
+
+    `in_cell`: on the thread of the running cell, which waits.
 
     Raises:
         ProtocolError: it is not known; the reason says how to have it known.
@@ -52,13 +58,19 @@ def of(node: Tensor, recorder: Recorder, sandbox: Sandbox, called: Called) -> No
         return NodeValue(np.asarray(feeds[node]), "as it was fed last")
     if node.last is not None and node.last.value is not None:
         return NodeValue(np.asarray(node.last.value), "of the last run")
-    return _computed(node, recorder, sandbox, called)
+    run = sandbox.run_in_cell if in_cell else sandbox.run
+    seconds = MAX_LIVE_SECONDS if in_cell else MAX_SECONDS
+    return _computed(node, recorder, lambda action: run(action, seconds), called)
 
 
 _HOW = "call the K.function, or K.eval, then look again"
 
 
-def _computed(node: Tensor, recorder: Recorder, sandbox: Sandbox, called: Called) -> NodeValue:
+Action = Callable[[], object]
+Run = Callable[[Action], "Outcome[object]"]
+
+
+def _computed(node: Tensor, recorder: Recorder, run: Run, called: Called) -> NodeValue:
     from kbench.engine.graph.traverse import walk
     from kbench.engine.graph.variables import Placeholder
 
@@ -72,7 +84,7 @@ def _computed(node: Tensor, recorder: Recorder, sandbox: Sandbox, called: Called
     missing = [called(one) for one in needed if one not in feeds]
     if missing:
         raise ProtocolError("feeds", f"{', '.join(missing[:4])} was not fed yet: {_HOW}")
-    value = _run(node, feeds, recorder, sandbox)
+    value = _run(node, feeds, recorder, run)
     words = "on the last feed" if open_ else "computed to be shown"
     if open_ and not together:
         words = "on the feeds of several calls"
@@ -81,7 +93,7 @@ def _computed(node: Tensor, recorder: Recorder, sandbox: Sandbox, called: Called
     return NodeValue(value, words)
 
 
-def _run(node: Tensor, feeds: Feeds, recorder: Recorder, sandbox: Sandbox) -> np.ndarray:
+def _run(node: Tensor, feeds: Feeds, recorder: Recorder, run: Run) -> np.ndarray:
     from kbench.engine.execute.function import Function
 
     last = node.last
@@ -90,7 +102,7 @@ def _run(node: Tensor, feeds: Feeds, recorder: Recorder, sandbox: Sandbox) -> np
         with recorder.ignoring_runs():
             return Function(list(feeds), [node], name="look")(list(feeds.values()))[0]
 
-    outcome = sandbox.run(compute, MAX_SECONDS)
+    outcome = run(compute)
     node.last = last
     if outcome.stopped == "cell":
         raise ProtocolError("busy", "a cell runs; the value is computed when it has ended")

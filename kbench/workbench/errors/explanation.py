@@ -253,7 +253,7 @@ def drawing(row: JsonObject) -> list[str]:
     """The expression with a line from each operand to what is known of it, in ASCII.
 
     K.dot(w, x)
-          |  +- float32[32, 784]  placeholder 'x', In [2]  axis -2 is at fault
+          |  +- float32[32, 784]  placeholder 'x', In [2]  axis -2 does not fit
           +---- float32[784, 10]  variable 'w', In [3]
     """
     lines: list[str] = []
@@ -307,5 +307,5 @@ def _connectors(operands: list[tuple[int, JsonObject]]) -> list[str]:
 def _describe_operand(operand: JsonObject) -> str:
     name = f" '{operand['name']}'" if operand["name"] else ""
     place = f", {operand['place']}" if operand["place"] else ""
-    fault = f"  axis {operand['axis']} is at fault" if operand["axis"] is not None else ""
+    fault = f"  axis {operand['axis']} does not fit" if operand["axis"] is not None else ""
     return f"{operand['spec']}  {operand['kind']}{name}{place}{fault}"

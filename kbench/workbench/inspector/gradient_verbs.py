@@ -9,6 +9,7 @@ from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import namespace
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.kernel.latest_task import LatestTask
+from kbench.workbench.kernel.live_sampling import LiveSampling
 from kbench.workbench.kernel.sandbox import Outcome
 from kbench.workbench.protocol import messages
 from kbench.workbench.protocol.findings import Gradient, GradientReply
@@ -33,7 +34,9 @@ class GradientVerbs:
         view: namespace.View,
         recorder: Recorder,
         publish: Publish | None,
+        sampling: LiveSampling,
     ) -> None:
+        self._sampling = sampling
         self._jobs = LatestTask("kbench-gradient")
         self.sandbox = self._jobs.sandbox
         self._view = view
@@ -57,6 +60,8 @@ class GradientVerbs:
             self._gradients.forget()
             return reply(state="none")
         gradients.loss_of(self._view, chosen)
+        if asked.live:
+            self._sampling.follow_cell("gradient", partial(self._tell_sample, chosen))
         if self.sandbox.blocked:
             return reply(state="held")
         if chosen in self._slow and not asked.force:
@@ -82,6 +87,11 @@ class GradientVerbs:
             self._took[loss] = max(outcome.seconds, BUDGET_SECONDS)
             return None
         return self._found(loss, BUDGET_SECONDS, outcome, number)
+
+    def _tell_sample(self, loss: str) -> None:
+        found = self.sample(loss)
+        if found is not None and self._publish is not None:
+            self._publish(messages.push("gradient", {**found, "live": True}))
 
     def _found(
         self, loss: str, budget: float, outcome: Outcome[JsonObject], number: int

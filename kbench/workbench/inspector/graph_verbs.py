@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import keras_graph, keras_models, node_value
-from kbench.workbench.core_types import JsonObject
+from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import graph_calls, namespace, recorder
+from kbench.workbench.kernel.live_sampling import LiveSampling
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.protocol import messages
 from kbench.workbench.protocol.graphs import Graph, GraphNode, GraphReply, Node, NodeReply
@@ -27,6 +29,8 @@ MAX_PAGED_NODES = 20_000
 """That can be asked for page by page."""
 MAX_CHECKED_ELEMENTS = 1 << 20
 """Of all arrays in which one reply looks for NaN: about a millisecond."""
+LIVE = "live"
+"""Said of a value that follows the running cell."""
 MAX_SHOWN_ELEMENTS = 8
 """Of a value that is shown whole."""
 
@@ -34,7 +38,15 @@ MAX_SHOWN_ELEMENTS = 8
 class GraphVerbs:
     """Serves the names of one view."""
 
-    def __init__(self, view: namespace.View, runs: recorder.Recorder, sandbox: Sandbox) -> None:
+    def __init__(
+        self,
+        view: namespace.View,
+        runs: recorder.Recorder,
+        sandbox: Sandbox,
+        sampling: LiveSampling,
+        publish: Publish | None,
+    ) -> None:
+        self._sampling, self._publish = sampling, publish
         self._view = view
         self._recorder = runs
         self._sandbox = sandbox
@@ -76,11 +88,32 @@ class GraphVerbs:
             known = node is not None and _shown_name(node) == asked.node
         if node is None or not known:
             raise ProtocolError("name", f"{describe.printable(asked.node)} is gone from the graph")
-        found = node_value.of(node, self._recorder, self._sandbox, self._called)
+        if asked.live:
+            self._sampling.follow_cell("node", self._looking(asked, node))
+        return self._reply(asked, node_value.of(node, self._recorder, self._sandbox, self._called))
+
+    def _reply(self, asked: Node, found: node_value.NodeValue) -> NodeReply:
         name = f"{asked.node} in {asked.name}"
         self._view.keep_node_value(name, found.value)
         row = self._view.row_of(name, found.value, statistics=True)
         return NodeReply(name=name, row=row, words=found.words)
+
+    def _looking(self, asked: Node, node: Tensor) -> Callable[[], None]:
+        """What pushes the value between two calls of the running cell, as long as it is quick."""
+        slow = [False]
+
+        def look() -> None:
+            if slow[0] or self._publish is None:
+                return
+            try:
+                found = node_value.of(node, self._recorder, self._sandbox, self._called, True)
+            except ProtocolError:  # told when the cell has ended
+                slow[0] = True
+                return
+            found = found._replace(words=f"{found.words}, {LIVE}")
+            self._publish(messages.push("node", self._reply(asked, found).given()))
+
+        return look
 
     def _called(self, node: Tensor) -> str:
         """The user's name of a tensor; the tensor's own where it has none."""

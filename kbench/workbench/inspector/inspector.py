@@ -61,6 +61,7 @@ from kbench.workbench.protocol.session import (
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 from kbench.workbench.snapshots import past_verbs
 from kbench.workbench.watches import watch_verbs
+from kbench.workbench.watches.watched_set import WatchedSet
 
 PUSH_SECONDS = 0.1
 """Between two messages of changes: ten a second are all that a reader sees."""
@@ -79,20 +80,27 @@ class Inspector:
         names: dict[str, object],
         publish: Publish | None = None,
         hidden: Mapping[str, object] | None = None,
+        watched: WatchedSet | None = None,
     ) -> None:
         self._view = namespace.View(names, hidden)
         self._sandbox = Sandbox()
         self._recorder = recorder.Recorder()
+        self.sampling = LiveSampling()
         self._watch_verbs = watch_verbs.WatchVerbs(
-            self._view, publish, self._sandbox, self._recorder
+            self._view, publish, self._sandbox, self._recorder, self.sampling, watched
         )
-        self._gradient_verbs = gradient_verbs.GradientVerbs(self._view, self._recorder, publish)
+        self._gradient_verbs = gradient_verbs.GradientVerbs(
+            self._view, self._recorder, publish, self.sampling
+        )
         self._nan_verbs = nan_verbs.NanVerbs(self._view, self._recorder, publish)
         self._compare_verbs = compare.CompareVerbs(self._recorder)
         self.past = past_verbs.PastVerbs(self._view)
         """The values of names after earlier cells."""
         self._job_verbs = job_verbs.JobVerbs(self._recorder, publish)
         runs = plan_verbs.PlanVerbs(self._view, self._recorder, self._sandbox, self._job_verbs)
+        graphs = graph_verbs.GraphVerbs(
+            self._view, self._recorder, self._sandbox, self.sampling, publish
+        )
         served = [
             *self._served(),
             *array_verbs.ArrayVerbs(self._view).served(),
@@ -102,14 +110,13 @@ class Inspector:
             *self._gradient_verbs.served(),
             *self._nan_verbs.served(),
             *self._compare_verbs.served(),
-            *graph_verbs.GraphVerbs(self._view, self._recorder, self._sandbox).served(),
+            *graphs.served(),
             *runs.served(),
             *self._job_verbs.served(),
         ]
         self.answers = dict(served)
         """By the class of a question what answers it."""
-        self.sampling = LiveSampling()
-        self._pace = pace.Pace(publish, lambda: self._view.snapshot().values())
+        self._pace = pace.Pace(publish, self._view.snapshot)
         self._publish = publish
         self._busy = False
         self._queued_config: JsonObject = {}
@@ -139,6 +146,10 @@ class Inspector:
     def sample_watches(self, expressions: list[str]) -> list[WatchRow]:
         """Rows of the watches that are quick, evaluated on this thread: the running cell's."""
         return self._watch_verbs.watches.sample(expressions)
+
+    def look_at_watches(self, expressions: list[str]) -> list[WatchRow]:
+        """Rows of the watches that are cheap, evaluated beside the running cell."""
+        return self._watch_verbs.watches.look(expressions)
 
     def sample_gradients(self, loss: str) -> JsonObject | None:
         """What a push tells of gradients, computed on this thread; None where they are slow."""
@@ -194,12 +205,12 @@ class Inspector:
     def close(self) -> None:
         """Stop listening and pushing."""
         self._closed = True
-        self.sampling.cell_ended()
+        self.sampling.close()
         self._pace.close()
         for stop in self._unsubscribe:
             stop()
         self._recorder.stop()
-        self._watch_verbs.watches.close()
+        self._watch_verbs.close()
         self._gradient_verbs.close()
         self._nan_verbs.close()
         self._compare_verbs.close()

@@ -25,6 +25,7 @@ from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.kernel import array_pictures, cell_names, output_width, value_magic
 from kbench.workbench.output import kernel_prints
 from kbench.workbench.protocol import messages
+from kbench.workbench.watches import watched_set
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -51,7 +52,9 @@ class Channel:
         self._comms: dict[str, Comm] = {}
         self._twins: list[Comm] = []
         self._listening: set[str] = set()  # those to which changes are pushed
-        self.inspector = Inspector(shell.user_ns, publish=self.publish, hidden=shell.user_ns_hidden)
+        self.inspector = Inspector(
+            shell.user_ns, self.publish, shell.user_ns_hidden, watched_set.of_shell(shell)
+        )
 
     def open(self, comm: Comm, message: JsonObject) -> None:
         """A front end opens the target; its first request may come with that."""

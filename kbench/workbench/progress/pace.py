@@ -9,14 +9,17 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from kbench.engine.runtime import profile
 from kbench.workbench.core_types import JsonObject, Publish
-from kbench.workbench.progress import loops
-from kbench.workbench.progress.fit_curve import FitCurves
+from kbench.workbench.progress import courses, loops
 from kbench.workbench.protocol import messages
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
+
+if TYPE_CHECKING:
+    from kbench.engine.graph.tensor import Tensor
 
 SAMPLE_SECONDS = 0.5
 """Between two samples; a user reads no faster."""
@@ -69,11 +72,12 @@ class Pace:
     """Publishes the pace of the running cell while there is something to tell."""
 
     def __init__(
-        self, publish: Publish | None, values: Callable[[], Iterable[object]] = tuple
+        self, publish: Publish | None, names: Callable[[], Mapping[str, object]] = dict
     ) -> None:
         self._publish = publish
-        self._values = values  # those that the user has names for
-        self._fits = FitCurves()
+        self._names = names  # the user's
+        self._told: JsonObject | None = None
+        self._leave_courses: Callable[[], None] = lambda: None
         self._wake = AsyncSafeEvent()
         self._busy = False
         self._closed = False
@@ -88,7 +92,9 @@ class Pace:
             return
         self._runner, self._first = threading.get_ident(), profile.calls.count
         self._cell += 1
-        self._fits.cell_started(self._values())
+        self._told = None
+        courses.program.cell_started(self._names().values())
+        self._leave_courses = courses.program.listen()
         self._busy = True
         self._wake.set()
         if self._thread is None:
@@ -99,11 +105,14 @@ class Pace:
         """The cell has ended."""
         if self._busy:
             self._busy = False
-            self._tell_fit(self._fits.cell_ended(self._values()))
+            courses.program.cell_ended(self._names().values())
+            self._tell_course(True)
+            self._leave_courses()
 
     def close(self) -> None:
         """Stop looking."""
         self._closed = True
+        self._leave_courses()
         self._wake.set()
 
     def _loop(self) -> None:
@@ -124,10 +133,18 @@ class Pace:
         data = estimate.sample(time.monotonic(), calls, profile.calls.name, found)
         if self._publish is not None and (found or calls > 1):
             self._publish(messages.push("pace", data))
-        fit = self._fits.sample(self._runner)
-        if self._busy:  # else the whole curve has been told
-            self._tell_fit(fit)
+        if self._busy:  # else the whole course has been told
+            self._tell_course(False)
 
-    def _tell_fit(self, found: JsonObject | None) -> None:
+    def _tell_course(self, done: bool) -> None:
+        """The course of the loss, if it has gone on."""
+        found = courses.program.told(self.called)
         if found is not None and self._publish is not None:
-            self._publish(messages.push("fit", found))
+            told = {**found, "done": done}
+            if told != self._told:
+                self._told = told
+                self._publish(messages.push("fit", told))
+
+    def called(self, tensor: Tensor) -> str | None:
+        """What the user calls a tensor, if anything."""
+        return next((name for name, one in self._names().items() if one is tensor), None)

@@ -11,7 +11,8 @@ class WatchRow(Record):
 
     `state` is "new", "value", "spec", "error", "refused" or "slow"; `current`: nothing has changed
     since it was evaluated; `count` tells old news from new; `live`: the value is one of the running
-    cell. `history` has the last values of a scalar, None for NaN and Inf.
+    cell. `history` has the last values of a scalar, None for NaN and Inf; `histogram` counts the
+    finite elements of an array between its least and its greatest.
     """
 
     expression: str
@@ -25,6 +26,7 @@ class WatchRow(Record):
     current: bool = True
     history: list[float | None] | None = None
     live: bool = False
+    histogram: list[int] | None = None
 
 
 class WatchReply(Answer):
@@ -37,13 +39,30 @@ class WatchReply(Answer):
 class Watch(Question[WatchReply], verb="watch"):
     """What is known of some expressions; those that are old are evaluated and pushed later.
 
-    `force` names those to evaluate in any case, and with more time. With `live` the cheap ones are
-    looked at, and pushed, while the cell lasts that runs or begins.
+    `force` names those to evaluate in any case, and with more time. With `live` they are looked at,
+    and pushed, while the cell lasts that runs or begins.
     """
 
     expressions: list[str]
     force: list[str] | None = None
     live: bool = False
+
+
+class WatchListReply(Answer):
+    """The list as it is now."""
+
+    expressions: list[str]
+
+
+class WatchList(Question[WatchListReply], verb="watch_list"):
+    """Set the session's list of watched expressions, which `%watch` and every pane share.
+
+    With `join` they are put behind those that are there: a front end that begins takes over what
+    is watched already.
+    """
+
+    expressions: list[str]
+    join: bool = False
 
 
 class GradientReply(Answer):
@@ -56,11 +75,15 @@ class GradientReply(Answer):
 
 
 class Gradient(Question[GradientReply], verb="gradient"):
-    """Have the gradients of a loss computed, the newest by default; they are pushed later."""
+    """Have the gradients of a loss computed, the newest by default; they are pushed later.
+
+    With `live` they follow the cell that runs or begins, where they are quick.
+    """
 
     loss: str = ""
     force: bool = False
     stop: bool = False
+    live: bool = False
 
 
 class NanReply(Answer):

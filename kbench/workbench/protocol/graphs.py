@@ -78,10 +78,12 @@ class Node(Question[NodeReply], verb="node"):
     """The value of a node of a graph, on what was fed last.
 
     `number` is its `id` in the graph of `name`, among `layers` or among operations; `node` is what
-    it was called there, so that another graph by now is noticed.
+    it was called there, so that another graph by now is noticed. With `live` it follows the cell
+    that runs or begins, where it is quick, and is pushed.
     """
 
     name: str
     number: int
     node: str
     layers: bool = False
+    live: bool = False

@@ -7,7 +7,7 @@ from typing import Any
 
 from kbench.workbench.protocol.arrays import Curve, Export, Exporting, Find, Image, Stats, Window
 from kbench.workbench.protocol.contents import Open
-from kbench.workbench.protocol.findings import Gradient, Nan, Versus, Watch
+from kbench.workbench.protocol.findings import Gradient, Nan, Versus, Watch, WatchList
 from kbench.workbench.protocol.graphs import Graph, Node
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import Parts, Summary
@@ -49,6 +49,7 @@ QUESTIONS: tuple[type[Question[Any]], ...] = (
     Cancel,
     Trace,
     Watch,
+    WatchList,
     Versus,
     Nan,
     Gradient,

@@ -31,6 +31,7 @@ from kbench.workbench.session.session_interface import (
     completion,
     failed_reply,
 )
+from kbench.workbench.watches import watched_set
 
 if TYPE_CHECKING:
     from kbench.workbench import ipython_types
@@ -62,7 +63,8 @@ class LocalSession(Session):
             self._shell = _make_shell(self, self._given)
             namespace = self._shell.user_ns
             hidden = self._shell.user_ns_hidden
-            self._inspector = Inspector(namespace, publish=self.publish, hidden=hidden)
+            watched = watched_set.of_shell(self._shell)
+            self._inspector = Inspector(namespace, self.publish, hidden, watched)
             hello = self._inspector.handle({"id": 0, "verb": "hello", "push": True})
         self._emit(events.Started(hello.get("data", {}), time.monotonic() - began))
 

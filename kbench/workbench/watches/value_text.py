@@ -7,6 +7,7 @@ from collections.abc import Collection
 import numpy as np
 
 from kbench.engine.inspect import describe, sparse_summary
+from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import summary
 
 MAX_TEXT_CHARACTERS = 200
@@ -28,15 +29,23 @@ def value_text(value: object, depth: int = 0) -> str:
         return describe.number(value) if kind in (int, float) else str(value)
     held = describe.held_array(value)
     if held is not None:
-        return _array_text(held)
+        return _array_text(held, describe.array(held))
     matrix = sparse_summary.held_matrix(value)
     if matrix is None and kind in _COLLECTIONS and isinstance(value, _COLLECTIONS):
         return _collection_text(value, depth)
     return describe.printable(summary.line(value, ascii=True), MAX_TEXT_CHARACTERS)
 
 
-def _array_text(held: np.ndarray) -> str:
+def text_and_bins(value: object) -> tuple[str, list[int] | None]:
+    """The same, and a histogram of the finite elements of an array that is not shown whole."""
+    held = describe.held_array(value)
+    if held is None or held.size <= _MAX_ITEMS:
+        return value_text(value), None
     row = describe.array(held)
+    return _array_text(held, row), row.get("histogram") or None
+
+
+def _array_text(held: np.ndarray, row: JsonObject) -> str:
     if "refused" in row:
         return f"{describe.spec_text(row['shape'], row['dtype'])} {row['refused']}"
     if held.ndim == 0:

@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.protocol import messages
 from kbench.workbench.protocol.findings import WatchRow
-from kbench.workbench.watches import watches
+from kbench.workbench.watches.watched_set import WatchedSet
 from kbench.workbench.watches.watches import Watches
 
 if TYPE_CHECKING:
     from kbench.workbench.ipython_types import Shell
 
-PUSH_KIND = "watching"
-"""The kind of the push that has the panes watch an expression, or no longer."""
 _CHANNEL_ATTRIBUTE = "_kbench_channel"
 """As in kernel/extension.py, which a notebook need not load."""
 
@@ -32,45 +29,40 @@ def channel(shell: Shell) -> PaneChannel | None:
     return found
 
 
-def tell(shell: Shell, expression: str, watched: bool) -> None:
-    """Have the panes watch an expression, or no longer; without panes nothing happens."""
-    panes = channel(shell)
-    if panes is not None:
-        panes.publish(messages.push(PUSH_KIND, {"expression": expression, "watched": watched}))
-
-
 class WatchLines:
     """Expressions that are evaluated when their lines are asked for."""
 
-    def __init__(self, names: Callable[[], Mapping[str, object]]) -> None:
-        self.expressions: list[str] = []
+    def __init__(
+        self, names: Callable[[], Mapping[str, object]], watched: WatchedSet | None = None
+    ) -> None:
+        self.watched = watched or WatchedSet()
         self._watches = Watches(names)
         self._shown: dict[str, str] = {}
 
     def add(self, expression: str) -> str:
         """Watch one more; its line. ValueError when there are too many."""
-        if expression not in self.expressions:
-            if len(self.expressions) >= watches.MAX_WATCHES:
-                raise ValueError(f"the limit is {watches.MAX_WATCHES} watches; remove one first")
-            self.expressions.append(expression)
-        return self.lines(force=expression)[self.expressions.index(expression)]
+        self.watched.add(expression)
+        found = {row.expression: text for row, text in self._numbered(expression)}
+        return found.get(expression, "")  # a pane may have removed it meanwhile
 
     def remove(self, number: int) -> str:
         """Take watch `number`, counted from 1, off the list; ValueError when there is none."""
-        if not 1 <= number <= len(self.expressions):
-            raise ValueError(f"there is no watch {number}; the list has {len(self.expressions)}")
-        return self.expressions.pop(number - 1)
+        return self.watched.remove(number)
 
     def rows(self, force: str = "") -> list[WatchRow]:
         """All, evaluated anew; the one to `force` with more time."""
         self._watches.cell_ended()
-        found = self._watches.evaluate_now(self.expressions, [force] if force else [])
+        found = self._watches.evaluate_now(self.watched.expressions, [force] if force else [])
         self._shown = {row.expression: words(row) for row in found}
         return found
 
     def lines(self, force: str = "") -> list[str]:
         """`1  K.mean(w)  0.31 -> 0.29`, one for each."""
-        return self.texts(self.rows(force))
+        return [text for _, text in self._numbered(force)]
+
+    def _numbered(self, force: str) -> list[tuple[WatchRow, str]]:
+        found = self.rows(force)
+        return list(zip(found, self.texts(found), strict=True))
 
     @staticmethod
     def texts(rows: list[WatchRow]) -> list[str]:

@@ -1,9 +1,10 @@
 """Watched expressions: evaluated beside the program when something has changed, old value kept.
 
 Whoever shows them asks with `ask` after each change; what is known comes back at once, and what is
-evaluated is pushed later. While a cell runs only what is cheap is looked at, now and then
-(`live.py`), and nothing without being asked. One that takes longer than its time is tried less and
-less often, and at once when it is asked for by name.
+evaluated is pushed later. While a cell runs nothing is evaluated unless somebody follows it
+(`workbench/kernel/live_sampling.py`): between two calls of the program what is quick, beside it
+what is cheap. One that takes longer than its time is tried less and less often, and at once when it
+is asked for by name.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,8 @@ from kbench.workbench.inspector import summary
 from kbench.workbench.kernel.sandbox import Outcome, Sandbox
 from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
-from kbench.workbench.watches import expressions, live
-from kbench.workbench.watches.live import LiveSampler
-from kbench.workbench.watches.value_text import MAX_TEXT_CHARACTERS, value_text
+from kbench.workbench.watches import expressions
+from kbench.workbench.watches.value_text import MAX_TEXT_CHARACTERS, text_and_bins
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor
@@ -40,6 +40,11 @@ BUDGET_SECONDS = 0.05
 """That a watch gets by itself."""
 FORCED_BUDGET_SECONDS = 30.0
 """That it gets when its user asks for it."""
+LIVE_SECONDS = 0.002
+"""That a watch may have taken the last time, to be looked at beside a running cell: a scalar, an
+element, the mean of a small array."""
+LIVE_BUDGET_SECONDS = 0.02
+"""After which it is stopped there: the cell's thread has the interpreter most of the time."""
 MAX_LIVE_MISSES = 1
 """Evaluations over the budget after which a watch waits for the end of the cell; one may be slow
 because it is the first."""
@@ -66,6 +71,7 @@ class Found:
     text: str
     note: str = ""
     number: float | None = None
+    bins: list[int] | None = None  # of the finite elements of an array
 
 
 _MAX_NUMBER = 1e300
@@ -94,6 +100,7 @@ class Watch:
     skip: int = 0  # changes yet to sit out
     banned: bool = False  # it drew random numbers, as only its evaluation could show
     history: deque[float | None] = field(default_factory=lambda: deque(maxlen=MAX_HISTORY))
+    bins: list[int] | None = None
     live: bool = False  # its value is one of the running cell
     at_start: str | None = None  # the text before the cell in which it was looked at
 
@@ -111,16 +118,18 @@ class Watch:
             current=self.stamp == now,
             history=list(self.history) if len(self.history) > 1 else None,
             live=self.live,
+            histogram=self.bins,
         )
 
-    def take(self, state: str, text: str, note: str = "", number: float | None = None) -> None:
+    def take(self, found: Found) -> None:
         """What an evaluation has found; the value before is the one from before the cell."""
-        comparable = self.state == state and state in ("value", "spec")
+        comparable = self.state == found.state and found.state in ("value", "spec")
         old = self.text if self.at_start is None else self.at_start
-        self.changed = comparable and text != old
+        self.changed = comparable and found.text != old
         if self.changed:
             self.before = old
-        self.state, self.text, self.note = state, text, note
+        self.state, self.text, self.note = found.state, found.text, found.note
+        self.bins, number = found.bins, found.number
         if number is None:
             self.history.clear()
             return
@@ -128,12 +137,11 @@ class Watch:
         if not self.history or self.history[-1] != new:
             self.history.append(new)
 
-    def take_live(self, found: Found) -> None:
-        """What was found while a cell runs."""
+    def begin_live(self) -> None:
+        """What is taken next is found while a cell runs."""
         if self.at_start is None and self.state == "value":
             self.at_start = self.text
         self.live = True
-        self.take(found.state, found.text, found.note, found.number)
 
 
 class Watches:
@@ -161,7 +169,8 @@ class Watches:
         self._wake = AsyncSafeEvent()
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._live = LiveSampler(self._look)
+        # For looks beside a cell: the numbers drawn meanwhile are the cell's.
+        self._beside = Sandbox(restores_random=False)
 
     # ------------------------------------------------------------------ what the host calls
 
@@ -172,27 +181,15 @@ class Watches:
     def cell_ended(self) -> None:
         """A cell has ended: any name may be another."""
         self._turn += 1
-        self._live.stop()
+        self._beside.halt()
         with self._lock:
             for watch in self._known.values():
                 watch.live = False
 
-    def sample(self, wanted: list[str]) -> list[WatchRow]:
-        """Evaluate those that are quick, on the thread of the running cell; their rows.
-
-        What has been slow before waits for the end of the cell.
-        """
-        with self._lock:
-            watches = [self._watch(expression) for expression in wanted[:MAX_WATCHES]]
-        quick = [watch for watch in watches if watch.misses <= MAX_LIVE_MISSES]
-        for watch in quick:
-            self._update(watch, False, in_cell=True)
-        return [watch.row(self.stamp) for watch in quick]
-
     def close(self) -> None:
         """Evaluate no more."""
         self._closed = True
-        self._live.close()
+        self._beside.halt()
         self._wake.set()
         self.sandbox.halt()
 
@@ -203,13 +200,8 @@ class Watches:
 
     # ------------------------------------------------------------------ asking
 
-    def ask(
-        self, wanted: list[str], force: list[str] | None = None, live: bool = False
-    ) -> list[WatchRow]:
-        """What is known of these; those that are old are evaluated soon, and pushed then.
-
-        `live`: while the cell that runs, or begins now, lasts, the cheap ones are looked at.
-        """
+    def ask(self, wanted: list[str], force: list[str] | None = None) -> list[WatchRow]:
+        """What is known of these; those that are old are evaluated soon, and pushed then."""
         with self._lock:
             self._wanted = list(dict.fromkeys(wanted))[:MAX_WATCHES]
             self._forced += [expression for expression in force or () if expression in self._wanted]
@@ -222,8 +214,6 @@ class Watches:
                 )
                 self._thread.start()
             self._wake.set()
-            if live:
-                self._live.start()
         return rows
 
     def evaluate_now(self, wanted: list[str], force: list[str] | None = None) -> list[WatchRow]:
@@ -245,23 +235,32 @@ class Watches:
 
     # ------------------------------------------------------------------ while a cell runs
 
-    def _look(self) -> bool:
-        """Look once at each watch that is cheap, and tell the news; False when no cell runs."""
-        if not self.sandbox.blocked or self._closed:
-            return False
+    def sample(self, wanted: list[str]) -> list[WatchRow]:
+        """Evaluate those that are quick, on the thread of the running cell; their rows.
+
+        What has been slow before waits for the end of the cell.
+        """
         with self._lock:
-            watches = [self._watch(expression) for expression in self._wanted]
+            watches = [self._watch(expression) for expression in wanted[:MAX_WATCHES]]
+        quick = [watch for watch in watches if watch.misses <= MAX_LIVE_MISSES]
+        for watch in quick:
+            self._update(watch, False, in_cell=True)
+        return [watch.row(self.stamp) for watch in quick]
+
+    def look(self, wanted: list[str]) -> list[WatchRow]:
+        """Evaluate those that are cheap, on a thread beside the running cell; their rows."""
+        if not self.sandbox.blocked or self._closed:
+            return []
+        with self._lock:
+            watches = [self._watch(expression) for expression in wanted[:MAX_WATCHES]]
         found = [watch for watch in watches if self.sandbox.blocked and self._look_at(watch)]
         with self._lock:
-            rows = [watch.row(self.stamp) for watch in found if watch.live]
-        if rows and self._tell is not None and self.sandbox.blocked:
-            self._tell(rows)
-        return True
+            return [watch.row(self.stamp) for watch in found if watch.live]
 
     def _look_at(self, watch: Watch) -> bool:
         """Evaluate one if that is cheap, as its last evaluation says; whether there is a value."""
         known = watch.state in ("value", "error") and not (watch.banned or watch.misses)
-        if not known or watch.seconds > live.LIVE_SECONDS:
+        if not known or watch.seconds > LIVE_SECONDS:
             return False
         names, stamp = dict(self._names()), self.stamp
         try:
@@ -270,16 +269,16 @@ class Watches:
             return False
         if not expressions.is_cheap(watch.expression, names):
             return False
-        outcome = self._live.sandbox.run(
-            lambda: _worded(code, names, self._fed), live.LIVE_BUDGET_SECONDS
-        )
+        outcome = self._beside.run(lambda: _worded(code, names, self._fed), LIVE_BUDGET_SECONDS)
         with self._lock:
             if outcome.stopped or outcome.value is None:  # it may be half done: no news
                 watch.seconds = max(watch.seconds, outcome.seconds)
                 return False
             if not self.sandbox.blocked:
                 return False
-            watch.take_live(outcome.value)
+            found = outcome.value
+            watch.begin_live()
+            watch.take(found)
             watch.stamp = stamp
             watch.count += 1
         return True
@@ -330,7 +329,7 @@ class Watches:
             code = expressions.compiled(watch.expression, names)
         except expressions.Refused as error:
             with self._lock:
-                watch.take("refused", str(error))
+                watch.take(Found("refused", str(error)))
                 watch.stamp = watch.seen = stamp
                 watch.count += 1
             return True
@@ -343,8 +342,11 @@ class Watches:
             watch.seen = stamp
             if not outcome.stopped:
                 watch.stamp = stamp
+            if in_cell and not outcome.stopped:
+                watch.begin_live()
             self._take(watch, outcome, budget)
-            watch.at_start = None
+            if not in_cell:
+                watch.at_start = None
             watch.count += 1
         return True
 
@@ -352,7 +354,7 @@ class Watches:
         watch.seconds = outcome.seconds
         if outcome.used_random:
             reason = "it drew random numbers, which your program would then miss"
-            watch.take("refused", reason)
+            watch.take(Found("refused", reason))
             watch.banned = True
         elif outcome.stopped:
             watch.misses += 1
@@ -363,7 +365,7 @@ class Watches:
             watch.state, watch.note, watch.changed = "slow", words, False
         elif outcome.error is not None:
             watch.misses = 0
-            watch.take("error", _error_words(outcome.error))
+            watch.take(Found("error", _error_words(outcome.error)))
         else:
             slow = outcome.seconds > BUDGET_SECONDS
             watch.misses = watch.misses + 1 if slow else 0
@@ -371,7 +373,7 @@ class Watches:
             assert outcome.value is not None
             found = outcome.value
             took = f"took {describe_seconds(outcome.seconds)}" if slow else ""
-            watch.take(found.state, found.text, found.note or took, found.number)
+            watch.take(replace(found, note=found.note or took))
 
 
 def describe_seconds(seconds: float) -> str:
@@ -416,7 +418,8 @@ def _worded(code: CodeType, names: dict[str, object], fed: Fed) -> Found:
 
 
 def _value(value: object, note: str = "") -> Found:
-    return Found("value", value_text(value), note, number_of(value))
+    text, bins = text_and_bins(value)
+    return Found("value", text, note, number_of(value), bins)
 
 
 def number_of(value: object) -> float | None:

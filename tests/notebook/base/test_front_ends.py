@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,36 +40,3 @@ def test_what_fails_says_so() -> None:
     view._static_html = lambda: 1 / 0
     assert "not shown: ZeroDivisionError" in view._mime_()[1]
     view.close()
-
-
-BOOK = """
-import marimo
-app = marimo.App()
-
-@app.cell
-def _():
-    import numpy as np
-    import kbench
-    w = kbench.variable(np.ones((3, 2)), name="w")
-    w
-    return kbench, w
-
-@app.cell
-def _(kbench, w):
-    kbench.TensorView(w, "w")
-    return
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(importlib.util.find_spec("marimo") is None, reason="marimo is not installed")
-def test_marimo_shows_tensors_and_widgets(tmp_path: Path) -> None:
-    book = tmp_path / "book.py"
-    book.write_text(BOOK)
-    page = tmp_path / "book.html"
-    words = [sys.executable, "-m", "marimo", "export", "html", str(book), "-o", str(page)]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=240)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    text = page.read_text("utf-8")
-    assert text.count("kb-v\\") + text.count('kb-v"') >= 2
-    assert "float32[3, 2]" in text and "widget-view" not in text

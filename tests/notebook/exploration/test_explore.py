@@ -140,7 +140,7 @@ def test_steps_of_a_slider_are_the_numbers_that_are_meant(made: list[Any]) -> No
 def test_what_cannot_be_is_told_in_words_and_the_last_result_stays(made: list[Any]) -> None:
     made.append(one := explore("conv2d"))
     said = moved(one, data_format=2)
-    words = ["16 channels", "axis 1 is at fault", "try data_format=", 'role="status"']
+    words = ["16 channels", "axis 1 does not fit", "try data_format=", 'role="status"']
     assert [word for word in words if word not in said] == []
     assert "the last good result, of K.conv2d(x, kernel)" in one._body.value
     assert "grayscale" in one._body.value and one.good is not one.now

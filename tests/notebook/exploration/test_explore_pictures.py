@@ -74,8 +74,19 @@ def test_an_image_stands_beside_what_is_made_of_it(
     for _, shown, pixels in after:
         assert pixels.shape[:2] == size
         assert shown == pytest.approx((size[1] * scale, size[0] * scale), abs=1)
+    assert it.index.layout.display == "none"  # all there is is shown
     it.mode.value = "numbers"
     assert "<img" not in it._body.value and "<table" in it._body.value
+    assert it.index.layout.display == ""
+    it.close()
+
+
+def test_the_small_picture_of_a_kernel_is_its_rows_by_columns() -> None:
+    kernel = np.arange(24.0, dtype=np.float32).reshape(2, 3, 1, 4)
+    it = explore("conv2d", np.ones((1, 5, 6, 1), np.float32), kernel)
+    words = [words for words, _, _ in pictures(it._code.value)]
+    assert words == ["picture of x[0, :, :, 0]", "picture of kernel[:, :, 0, 0]"]
+    assert pictures(it._code.value)[1][2].shape[:2] == (2, 3)
     it.close()
 
 

@@ -97,6 +97,7 @@ def test_shades_tell_the_sign() -> None:
     found = {text: name for name, text in cells}
     assert found["-4"] == "kb-n4" and found["4"] == "kb-p4"
     assert found["0"] == "" and found["NaN"] == "kb-bad"
+    assert set(re.findall(r"<td(?: class=\"(.*?)\")?>0</td>", html.show(np.zeros((2, 3))))) == {""}
 
 
 def test_no_class_is_that_of_another_front_end() -> None:

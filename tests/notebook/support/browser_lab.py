@@ -1,4 +1,4 @@
-"""JupyterLab and a headless browser for the tests named `test_browser_*`.
+"""JupyterLab, nbclassic and a headless browser for the tests named `test_browser_*`.
 
 The server listens on the loopback address with a token of its own; settings, workspaces, runtime
 files, kernels' folders and notebooks are in a temporary folder. Pictures go into the folder that
@@ -42,6 +42,10 @@ BUSY_FREE = """() => {
     const panel = window.jupyterapp.shell.currentWidget;
     return panel?.sessionContext?.session?.kernel?.status === 'idle';
 }"""
+CLASSIC_READY = "() => window.Jupyter?.notebook?.kernel?.widget_manager"
+# nbclassic asks a kernel for its widgets first, and then draws all cells anew: a widget that is
+# shown before is lost. What is asked here is answered after that.
+CLASSIC_RESTORED = "() => Jupyter.notebook.kernel.widget_manager._loadFromKernel()"
 
 
 def chromium() -> str:
@@ -96,7 +100,7 @@ class Lab:
         command += ["--no-browser", "--allow-root"]
         options = {
             "ServerApp.ip": "127.0.0.1",
-            "ServerApp.port": _free_port(),
+            "ServerApp.port": free_port(),
             "ServerApp.root_dir": self.notebooks,
             "ServerApp.use_redirect_file": False,
             "IdentityProvider.token": self.token,
@@ -161,7 +165,8 @@ class Lab:
             self.process.wait()
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port of the loopback address on which nothing listens."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return int(one.getsockname()[1])
@@ -191,14 +196,31 @@ class Browser:
         self.lab.set("apputils-extension/themes", theme=theme)
         return Book(self, self._context(), name, dark, kernel)
 
+    def classic(self, name: str, dark: bool = False) -> Any:
+        """A page with a notebook of the lab's in nbclassic, ready for its cells to be run.
+
+        nbclassic has one theme, a light one; `dark` is what the reader's system prefers.
+        """
+        from nbclassic import nbclassic_path  # which is another beside Notebook 7
+
+        page, lab = self.page(dark), self.lab
+        page.goto(f"{lab.url.rstrip('/')}{nbclassic_path()}/notebooks/{name}?token={lab.token}")
+        page.wait_for_function(CLASSIC_READY)
+        page.evaluate(CLASSIC_RESTORED)
+        return page
+
+    def page(self, dark: bool = False) -> Any:
+        """An empty page, of a reader whose system prefers a light or a dark theme."""
+        return self._context(color_scheme="dark" if dark else "light").new_page()
+
     def blank(self) -> Any:
         """An empty page that can load nothing but files."""
-        page = self._context().new_page()
+        page = self.page()
         page.route(re.compile("^https?:"), lambda route: route.abort())
         return page
 
-    def _context(self) -> Any:
-        context = self._browser.new_context(viewport=SIZE, reduced_motion="reduce")
+    def _context(self, **options: str) -> Any:
+        context = self._browser.new_context(viewport=SIZE, reduced_motion="reduce", **options)
         context.set_default_timeout(LIMIT * 1000)
         self._contexts.append(context)
         return context

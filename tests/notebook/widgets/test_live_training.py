@@ -16,7 +16,8 @@ from kbench.notebook import GradPanel, WatchList
 from kbench.notebook.drawing import loss_picture
 from kbench.notebook.ipython import progress_bar
 from kbench.workbench.kernel import live_sampling
-from kbench.workbench.progress.loss_curves import Curve, LossCurve, losses
+from kbench.workbench.progress.course import Course, Curve
+from kbench.workbench.progress.courses import program
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def names() -> Iterator[dict[str, Any]]:
     w = K.variable(np.ones((3, 2)), name="w")
     loss = K.mean(K.square(K.dot(x, w)))
     slope = K.gradients(loss, [w])[0]
-    losses.cell_started()
+    program.cell_started()
     yield {
         "K": K, "x": x, "w": w, "loss": loss, "data": np.ones((4, 3)),
         "train": K.function([x], [loss], [(w, w - 1e-5 * slope)], name="train"),
@@ -61,17 +62,17 @@ def test_a_loop_is_followed_and_its_end_is_exact(names: dict[str, Any]) -> None:
     settled(describe.number(total), watch)
     said = text_of(watch.html)
     assert live_sampling.WORDS not in said
-    shown = losses.shown()[0].curve
+    shown = program.shown()[0].curve
     assert (shown.first, shown.last) == (first, last)
-    line = loss_picture.words(losses.shown()[0], "loss")
+    line = loss_picture.words(program.shown()[0], "loss")
     assert line in said and line in watch._static_text()
     for part in (watch, slopes):
         part.close()
 
 
-def found(values: list[float]) -> LossCurve:
+def found(values: list[float]) -> Course:
     function = K.function([], [K.variable(1.0) * 2.0], name="<b>fit</b>")
-    made = LossCurve(function, 0)
+    made = Course.of_function(function, 0)
     for value in values:
         made.curve.add(value)
     return made

@@ -9,6 +9,7 @@ import pytest
 from bench_screen import bench, settle, submit, text_of
 from fake_session import FakeSession
 
+from kbench.tui.app import WorkbenchApp
 from kbench.tui.keys import keymap, keys
 from kbench.tui.keys.key import UNBOUND
 from kbench.tui.keys.presets import PRESETS
@@ -156,6 +157,17 @@ def test_default_keys_do_not_clash() -> None:
         assert len(taken) == len(set(taken)), place
     idents = [key.id for key in keys.TABLE]
     assert len(idents) == len(set(idents))
+
+
+def test_keys_of_characters_are_written_as_these() -> None:
+    used = {one for key in keys.TABLE for one in key.keys.split(",")}
+    used |= {
+        one for preset in PRESETS.values() for text in preset.values() for one in text.split(",")
+    }
+    named = {one: WorkbenchApp._written(one) for one in sorted(used)}
+    assert named["less_than_sign"] == "<" and named["left_square_bracket"] == "["
+    long = ("sign", "bracket", "mark", "stop", "Minus", "Plus")
+    assert not [one for one, shown in named.items() if any(word in shown for word in long)]
 
 
 async def test_words_about_keys_name_the_users_own(tmp_path: Path) -> None:

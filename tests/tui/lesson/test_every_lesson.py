@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import lesson_runs
 import pytest
 from bench_screen import text_of
 from learner import foot, idle, said, taught, typed, wait
@@ -17,7 +18,7 @@ from kbench.workbench.lessons.lesson_files import Lesson
 from kbench.workbench.lessons.lesson_progress import Progress
 from kbench.workbench.session.kernel_session import KernelSession
 
-LESSONS = lesson_files.catalogue()
+LESSONS = lesson_runs.here()
 NAMES = [lesson.name for lesson in LESSONS]
 pytestmark = pytest.mark.slow
 

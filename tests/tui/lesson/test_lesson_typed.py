@@ -262,5 +262,9 @@ async def test_watches_of_cells_come_to_the_pane() -> None:
         assert watching.expressions == ["K.sum(w)"]
         await enter(pilot, "%watch K.sum(w)")
         assert watching.expressions == ["K.sum(w)"]
+        watching.add("K.max(w)")  # and the other way round
+        await enter(pilot, "%watch")
+        assert "2  K.max(w)  1" in text_of(app)
+        await enter(pilot, "%watch -d 1")
         await enter(pilot, "%watch -d 1")
         assert watching.expressions == []

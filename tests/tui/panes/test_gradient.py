@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any
 
@@ -136,3 +137,20 @@ async def test_a_slow_one_waits_for_a_key(monkeypatch: pytest.MonkeyPatch) -> No
         hangs["on"] = False
         await pilot.press(GRADIENT, "ctrl+r")
         await until(app, pilot, "dead !")
+
+
+async def test_gradients_follow_the_running_cell() -> None:
+    session = trained()
+    w, loss, x = (session.names[name] for name in ("w", "loss", "x"))
+    step = K.function([x], [loss], [(w, w * 2.0)])
+    async with bench((120, 40), session) as (app, pilot, _):
+        await pilot.press(GRADIENT)
+        await submit(pilot, "train")
+        await until(app, pilot, "7.35")
+        await submit(pilot, "forever")
+        session.inspector.sampling._runner = threading.get_ident()
+        session.inspector.sampling._due = 0.0
+        step([np.ones((4, 3))])
+        await until(app, pilot, "14.7")
+        session.interrupt()
+        await settle(pilot)

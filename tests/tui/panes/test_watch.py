@@ -8,16 +8,29 @@ from typing import Any
 
 import pytest
 from bench_screen import at_each_size, bench, session_with, settle, submit, text_of, until
+from textual.content import Content
 
 import kbench as K
+from kbench.tui.panes.watch import view
 from kbench.tui.panes.watch.controller import WatchController
-from kbench.workbench.watches import live, watches
+from kbench.tui.panes.watch.view import WatchTable
+from kbench.tui.text import table
+from kbench.tui.text.glyphs import UNICODE
+from kbench.workbench.kernel import live_sampling
+from kbench.workbench.protocol.findings import WatchRow
+from kbench.workbench.watches import watches
 
 
 @pytest.fixture(autouse=True)
 def enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine must not make a quick watch slow."""
     monkeypatch.setattr(watches, "BUDGET_SECONDS", 20.0)
+
+
+def shown_row(app: Any, expression: str) -> str:
+    """The row of a watch as it is drawn."""
+    table = app.screen.query_one(WatchTable)
+    return str(table.row(table.keys().index(expression)).plain)
 
 
 async def type_watch(pilot: Any, text: str) -> None:
@@ -38,7 +51,7 @@ async def test_w_watches_a_variable_and_both_values_are_shown(size: tuple[int, i
         await until(app, pilot, "2.5")
         session.script["change"] = lambda one, cell: (w.set_value(4.5), one.finish(cell))
         await submit(pilot, "change")
-        assert "4.5  ▁█  was 2.5" in await until(app, pilot, "was 2.5")
+        assert "4.5" in await until(app, pilot, "▁█") and "2.5" in shown_row(app, "w")
 
 
 async def test_a_cell_of_a_value_is_watched() -> None:
@@ -98,7 +111,8 @@ async def test_values_are_those_before_the_running_cell() -> None:
         await settle(pilot)
         assert session.asked.count("watch") == asked
         await pilot.press("f2", "ctrl+c")
-        await until(app, pilot, "51  ▁█  was 42")
+        await until(app, pilot, "▁█")
+        assert shown_row(app, "n + 1").split()[-3:] == ["51", "▁█", "42"]
         assert "values from before" not in text_of(app)
 
 
@@ -116,13 +130,66 @@ async def test_a_new_value_is_never_cut_for_an_old_one(size: tuple[int, int]) ->
 
         session.script["change"] = change
         await submit(pilot, "change")
-        assert "'new'  was 'aaa" in await until(app, pilot, "'new'")
+        assert "'aaaa" in await until(app, pilot, "'new'")
+
+
+# (the row, cells, the words that are seen, those of columns that are left out whole)
+SCALAR = WatchRow(
+    expression="K.mean(w)", state="value", text="0.123", before="0.456", history=[3.0, 2.0, 1.0]
+)
+LONG = "float32[784, 128]  mean 0.01 [-0.2 .. 0.2]"
+FED = WatchRow(expression="h", state="value", text=LONG, before=LONG + " ", note="as fed last")
+FAILED = WatchRow(expression="K.mean(nothing) + 1", state="error", text="NameError: " + 60 * "n")
+WIDTHS: list[tuple[WatchRow, int, list[str], list[str]]] = [
+    (SCALAR, 60, ["K.mean(w)", "0.123", "█▅▁", "0.456"], []),
+    (SCALAR, 26, ["K.mean(w)", "0.123", "█▅▁"], ["0.456", "before"]),
+    (SCALAR, 21, ["K.mean(w)", "0.123"], ["█", "history", "before"]),
+    (FED, 130, ["h", LONG, "as fed last", LONG + " "], []),
+    (FED, 70, ["h", LONG, "as fed last"], ["before"]),
+    (SCALAR.replaced(history=None, before=""), 30, ["0.123"], ["history", "before", "note"]),
+    (FED, 50, ["h", LONG], ["as fed", "note", "before"]),
+    (FAILED, 44, ["K.mean", "NameError: nnnnnnnn", "…"], []),
+]
+
+
+@pytest.mark.parametrize(("row", "width", "seen", "gone"), WIDTHS)
+def test_columns_are_left_out_whole(
+    row: WatchRow, width: int, seen: list[str], gone: list[str]
+) -> None:
+    gap = 1 if width < table.NARROW_CELLS else table.GAP_CELLS
+    drawn = view.cells(row, False, UNICODE, view.MAX_BARS)
+    columns, kept = WatchTable.columns, view.wanted_lengths(drawn)
+    widths = table.column_widths(columns, [kept], width, gap)
+    titles = [Content(column.title) for column in columns]
+    lines = [table.joined("", columns, widths, cells, gap, "…").plain for cells in (titles, drawn)]
+    assert all(len(line) <= width for line in lines)
+    text = "\n".join(lines)
+    assert all(words in text for words in seen) and not any(words in text for words in gone)
+
+
+async def test_the_list_is_that_of_the_magic() -> None:
+    session = session_with(n=41)
+    watched = session.inspector._watch_verbs._watched
+    watched.add("n + 2")  # before the workbench came, in a notebook say
+    async with bench((120, 40), session) as (app, pilot, _):
+        await pilot.press("alt+3")
+        await until(app, pilot, "43")
+        await type_watch(pilot, "n + 1")
+        await until(app, pilot, "42")
+        assert watched.expressions == ["n + 2", "n + 1"]
+        watched.remove(1)
+        watched.add("n + 3")
+        await until(app, pilot, "44")
+        assert app.screen.query_one(WatchTable).keys() == ["n + 1", "n + 3"]
+        await pilot.press("g", "delete")
+        await settle(pilot)
+        assert watched.expressions == ["n + 3"]
 
 
 async def test_cheap_watches_are_live_while_a_cell_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "SAMPLE_SECONDS", 0.02)
-    monkeypatch.setattr(live, "LIVE_SECONDS", 20.0)
-    monkeypatch.setattr(live, "LIVE_BUDGET_SECONDS", 20.0)
+    monkeypatch.setattr(live_sampling, "QUIET_SECONDS", 0.02)
+    monkeypatch.setattr(watches, "LIVE_SECONDS", 20.0)
+    monkeypatch.setattr(watches, "LIVE_BUDGET_SECONDS", 20.0)
     state = {"step": 1}
     names = session_with(state=state, own=lambda: 7)
     async with bench((120, 40), names) as (app, pilot, session):
@@ -132,12 +199,13 @@ async def test_cheap_watches_are_live_while_a_cell_runs(monkeypatch: pytest.Monk
         await until(app, pilot, "7")
         await submit(pilot, "forever")
         state["step"] = 5
-        await until(app, pilot, "5  ▁█")
-        shown = await until(app, pilot, "1 live, others older")
-        assert "was 1" in shown
+        await until(app, pilot, "▁█")
+        await until(app, pilot, "1 live, others older")
+        assert shown_row(app, "state['step'] + 0").split()[-3:] == ["5", "▁█", "1"]
         session.interrupt()
         await until(app, pilot, "Watch (2)")
-        assert "was 1" in await until(app, pilot, "5  ▁█") and "live" not in text_of(app)
+        assert "live" not in await until(app, pilot, "▁█")
+        assert shown_row(app, "state['step'] + 0").split()[-3:] == ["5", "▁█", "1"]
 
 
 async def test_a_hidden_pane_asks_nothing() -> None:
@@ -151,7 +219,8 @@ async def test_a_hidden_pane_asks_nothing() -> None:
         await submit(pilot, "2")
         assert "watch" not in session.asked
         await pilot.press("alt+3")
-        await until(app, pilot, "1  █▁  was 42")
+        await until(app, pilot, "█▁")
+        assert shown_row(app, "n + 1").split()[-3:] == ["1", "█▁", "42"]
 
 
 async def test_a_slow_watch_says_so_and_enter_evaluates_it(

@@ -195,6 +195,21 @@ def test_a_curve_fits_every_width(width: int, glyphs: Glyphs) -> None:
 
 
 @pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (FIT, "loss 2 -> .25 over 4 epochs"),
+        ({**FIT, "unit": "batch", "source": "fit"}, "over 4 batches"),
+        ({**FIT, "unit": "call", "source": "train"}, "over 4 calls of train"),
+        ({**FIT, "unit": "call"}, "over 4 calls"),
+        ({**FIT, "unit": "later"}, "over 4 values"),
+    ],
+)
+def test_a_curve_says_over_what_it_goes(data: dict[str, Any], words: str) -> None:
+    found = FitCurve.of(data)
+    assert found is not None and found.rows(80, None)[0].plain.endswith(words)
+
+
+@pytest.mark.parametrize(
     "data",
     [
         {},

@@ -16,7 +16,8 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import profile
 from kbench.workbench.inspector import gradient_verbs
 from kbench.workbench.inspector.inspector import Inspector
-from kbench.workbench.kernel.live_sampling import MAX_SHARE, RATE, LiveSampling
+from kbench.workbench.kernel import live_sampling
+from kbench.workbench.kernel.live_sampling import MAX_SHARE, QUIET_SECONDS, RATE, LiveSampling
 from kbench.workbench.watches import watches
 
 STORES = (SimpleNamespace(updates=[1]), [], [])
@@ -95,6 +96,60 @@ def test_only_calls_of_the_program_that_store_are_followed() -> None:
     clock.now += 1.0
     profile.call_ended.emit(STORES)
     assert taken == [101.0] and not profile.call_ended
+
+
+def test_where_no_call_comes_a_look_beside_the_program_takes_its_place() -> None:
+    clock, taken, looks = Clock(), [], []  # type: ignore[var-annotated]
+    live = LiveSampling(clock)
+
+    def look() -> None:
+        looks.append(clock.now)
+        clock.now += 0.01
+
+    live.add(lambda: taken.append(clock.now))
+    live.cell_started()
+    live._thread = threading.current_thread()  # looks are the test's
+    live.add(lambda: taken.append(clock.now), look)
+    for _ in range(200):  # calls come: there is no need to look
+        clock.now += 1 / RATE
+        profile.call_ended.emit(STORES)
+        live.look()
+    assert len(taken) == 400 and looks == []
+    began = clock.now
+    while clock.now < began + 60:
+        clock.now += 0.05
+        live.look()
+    assert 0.9 * MAX_SHARE < len(looks) * 0.01 / 60 <= MAX_SHARE
+    assert looks[0] - began >= QUIET_SECONDS
+    live.cell_ended()
+    live.close()
+
+
+def test_what_follows_a_cell_ends_with_it() -> None:
+    clock, taken = Clock(), []  # type: ignore[var-annotated]
+    live = LiveSampling(clock)
+    live.follow_cell("watch", lambda: taken.append("early"))  # the cell begins in a moment
+    live.cell_started()
+    live.follow_cell("watch", lambda: taken.append("later"))
+    live.follow_cell("node", lambda: taken.append("node"))
+    clock.now += 1.0
+    profile.call_ended.emit(STORES)
+    assert sorted(taken) == ["later", "node"]
+    live.cell_ended()
+    live.cell_started()
+    assert not profile.call_ended  # nobody follows the next one
+    live.close()
+
+
+def test_a_thread_looks_beside_a_loop_of_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_sampling, "QUIET_SECONDS", 0.005)
+    monkeypatch.setattr(live_sampling, "RATE", 200)
+    live, looked = LiveSampling(), threading.Event()
+    live.add(lambda: None, looked.set)
+    live.cell_started()
+    assert looked.wait(30)
+    live.cell_ended()
+    live.close()
 
 
 def test_an_interrupt_of_a_sample_does_not_end_the_sampling() -> None:
@@ -200,6 +255,57 @@ def test_gradients_are_those_of_the_step_between(served: Served) -> None:
         assert data["loss"] == "loss"
         assert data["rows"][0]["max"] == pytest.approx(2 * (w + w), rel=1e-5)
     assert sampled(inspector, names, lambda: inspector.sample_gradients("w"))["error"]
+
+
+class Front:
+    """A front end that asks an inspector and keeps what it is told."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+        take = lambda message: self.told.append((message["push"], message["data"]))  # noqa: E731
+        self.inspector = Inspector(names, take)
+        self.inspector.recorder.keep_feeds()
+
+    def ask(self, verb: str, **arguments: Any) -> dict[str, Any]:
+        return self.inspector.handle({"id": 1, "verb": verb, **arguments})
+
+    def step(self, names: dict[str, Any]) -> None:
+        """One call, behind which there is a sample."""
+        self.inspector.sampling._due = 0.0
+        names["train"]([names["data"]])
+
+
+def test_a_front_end_that_asks_follows_the_cell(served: Served) -> None:
+    _, names = served
+    front = Front(names)
+    names["train"]([names["data"]])
+    graph = front.ask("graph", name="loss", start=0)["data"]["rows"]
+    node = next(row for row in graph if row["op"] == "square")
+    asked = {"name": "loss", "number": node["id"], "node": node["name"]}
+    front.inspector.cell_started()
+    front.ask("watch", expressions=["K.dot(x, w)", "K.sum(w)"], live=True)
+    assert front.ask("node", **asked, live=True)["error"]["kind"] == "busy"
+    assert front.ask("gradient", loss="loss", live=True)["data"]["state"] == "held"
+    seen = []
+    for _ in range(2):
+        front.told.clear()
+        front.step(names)
+        seen.append(dict(front.told))
+        assert set(seen[-1]) == {"watch", "node", "gradient"}
+    for told in seen:
+        rows = {row["expression"]: row for row in told["watch"]["rows"]}
+        assert rows["K.sum(w)"]["live"] and rows["K.dot(x, w)"]["live"]
+    now = float(K.get_value(names["w"])[0, 0])
+    row = seen[1]["node"]["row"]
+    assert (
+        row["max"] == pytest.approx((2 * now) ** 2, rel=1e-5) and "live" in seen[1]["node"]["words"]
+    )
+    assert rows["K.sum(w)"]["text"] == describe.number(2 * now)
+    front.inspector.cell_ended()
+    front.told.clear()
+    front.step(names)
+    assert front.told == []  # no cell runs
+    front.inspector.close()
 
 
 def test_what_is_slow_waits_for_the_end_of_the_cell(

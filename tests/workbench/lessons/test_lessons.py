@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import keras_loaded
+import lesson_runs
 import nbformat
 import numpy as np
 import pytest
@@ -27,6 +28,7 @@ from kbench.workbench.lessons.lesson_progress import Progress
 
 LESSONS = lesson_files.catalogue()
 NAMES = [lesson.name for lesson in LESSONS]
+HERE = lesson_runs.here()
 pytestmark = keras_loaded.OWN_WARNINGS
 
 
@@ -49,7 +51,7 @@ def test_lessons_are_numbered_from_one() -> None:
     assert len(LESSONS) >= 2
 
 
-@pytest.mark.parametrize("lesson", every(3, LESSONS), ids=NAMES)
+@pytest.mark.parametrize("lesson", every(3, HERE), ids=[one.name for one in HERE])
 def test_author_rules(lesson: Lesson) -> None:
     if any("import keras" in step.text for step in lesson.steps):
         keras_loaded.load()  # what Python warns of in its modules is not the lesson's business
@@ -64,7 +66,7 @@ def test_notebook_is_valid(lesson: Lesson) -> None:
 QUICK = (1, 4)  # the lessons that run in every notebook test; the others are slow together
 RUNS = [
     pytest.param(one, id=one.name, marks=() if one.number in QUICK else pytest.mark.slow)
-    for one in LESSONS
+    for one in HERE
 ]
 SECONDS = 20  # of processor time, which tells of the lesson and not of what else the machine does
 CLOCK = "import time\nprint(time.process_time())"
@@ -149,14 +151,20 @@ def outcome(check: str, **names: Any) -> str:
         ("expect('pair').equals((3, 5))", "`pair` is not right"),
         ("expect('kinds').equals(('a', 'b'))", "is a class at index 1; it should be a string"),
         ("expect('open').equals((3, 4))", "`open` is not right"),
-        ("expect('pair').equals((3, 5))", "comes out: entry 0 is right, entry 1 is wrong; look"),
-        ("expect('pair').equals((5, 5))", "comes out: entry 0 and entry 1 are wrong; look again"),
+        ("expect('pair').equals((3, 5))", "is not right: entry 0 is right, entry 1 is wrong; look"),
+        (
+            "expect('pair').equals((5, 5))",
+            "is not right: entry 0 and entry 1 are wrong; look again",
+        ),
         (
             "expect('pair').equals((3, 5), parts=('the size', 'the step'), advice='try it')",
             "`pair` is not right: the size is right, the step is wrong; try it.",
         ),
         ("expect('pair').equals((3, 4.1), tolerance=0.01)", "entry 1 is wrong"),
-        ("expect('nested').equals(((3, 4), 6))", "comes out: entry 0 is right, entry 1 is wrong"),
+        (
+            "expect('nested').equals(((3, 4), 6))",
+            "is not right: entry 0 is right, entry 1 is wrong",
+        ),
         ("expect('nested').equals(((3, 5), 5))", "is not right at index 0"),
         ("expect('open').equals((3, 4, 5))", "`open` has 2 entries; it should have 3"),
     ],
@@ -376,18 +384,11 @@ def test_magics_are_left_out_of_plain_code() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lesson", LESSONS, ids=NAMES)
+@pytest.mark.parametrize("lesson", HERE, ids=[one.name for one in HERE])
 def test_on_the_command_line(lesson: Lesson, tmp_path: Path) -> None:
-    lines = []
-    for step in lesson.steps:
-        if step.is_exercise:
-            lines += [":check", *lesson.exercises[step.name].solution.splitlines(), ":check"]
-            lines.append(":next")
-        else:
-            lines.append(":next" if step.role == "check" else "")
     done = subprocess.run(
         [sys.executable, "-m", "kbench", "learn", str(lesson.number)],
-        input="\n".join(lines) + "\n",
+        input=lesson_runs.walked(lesson),
         capture_output=True,
         text=True,
         timeout=60,

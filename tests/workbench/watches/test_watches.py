@@ -15,7 +15,7 @@ import kbench as K
 from kbench.engine.runtime import config
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.protocol.findings import WatchRow
-from kbench.workbench.watches import expressions, live, watches
+from kbench.workbench.watches import expressions, watches
 from kbench.workbench.watches.value_text import value_text
 from kbench.workbench.watches.watches import Watches
 
@@ -286,31 +286,30 @@ def test_what_may_be_looked_at_while_a_cell_runs(
 
 
 @pytest.fixture
-def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on an idle machine, and without waiting."""
-    monkeypatch.setattr(live, "SAMPLE_SECONDS", 0.01)
-    monkeypatch.setattr(live, "LIVE_SECONDS", 20.0)
-    monkeypatch.setattr(live, "LIVE_BUDGET_SECONDS", 20.0)
+def enough_time_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on an idle machine."""
+    monkeypatch.setattr(watches, "LIVE_SECONDS", 20.0)
+    monkeypatch.setattr(watches, "LIVE_BUDGET_SECONDS", 20.0)
 
 
-def test_cheap_watches_are_looked_at_while_a_cell_runs(
-    names: dict[str, Any], quick_looks: None
+def test_cheap_watches_are_looked_at_beside_a_cell(
+    names: dict[str, Any], enough_time_to_look: None
 ) -> None:
-    told: list[Any] = []
     calls: list[int] = []
     names.update(step=1, own=lambda: calls.append(1) or len(calls))
     sandbox = Sandbox()
-    board = Watches(lambda: names, told.extend, sandbox)
+    board = Watches(lambda: names, None, sandbox)
     wanted = ["step", "own()", "nope"]
     board.evaluate_now(wanted)
+    assert board.look(wanted) == []  # no cell runs
     sandbox.block()
-    rows = board.ask(wanted, live=True)
-    assert [one.text for one in rows[:2]] == ["1", "1"] and not any(one.live for one in rows)
+    assert not any(one.live for one in board.ask(wanted))
     for step in (2, 3):
         names["step"] = step
-        assert wait_for(lambda step=step: bool(told) and told[-1].text == str(step))
-    assert {one.expression for one in told} == {"step"} and all(one.live for one in told)
-    assert told[-1].before == "1" and told[-1].changed and told[-1].history[-1] == 3.0
+        (found,) = board.look(wanted)
+        assert (found.expression, found.text, found.live) == ("step", str(step), True)
+    assert found.before == "1" and found.changed and found.history is not None
+    assert found.history[-1] == 3.0
     assert len(calls) == 1, "a function of the user's is not called beside the cell"
     sandbox.unblock()
     board.cell_ended()
@@ -320,45 +319,55 @@ def test_cheap_watches_are_looked_at_while_a_cell_runs(
     board.close()
 
 
-def test_an_error_gives_way_to_a_value_while_a_cell_runs(
-    names: dict[str, Any], quick_looks: None
+def test_both_ways_to_look_keep_the_value_from_before_the_cell(
+    names: dict[str, Any], enough_time_to_look: None
 ) -> None:
-    told: list[Any] = []
+    names["step"] = 1
     sandbox = Sandbox()
-    board = Watches(lambda: names, told.extend, sandbox)
+    board = Watches(lambda: names, None, sandbox)
+    board.evaluate_now(["step"])
+    sandbox.block()
+    names["step"] = 2
+    board.look(["step"])
+    names["step"] = 3
+    board.stored()
+    (found,) = board.sample(["step"])
+    assert (found.text, found.before, found.live) == ("3", "1", True)
+    sandbox.unblock()
+    board.cell_ended()
+    assert row(board, "step").before == "1"
+    board.close()
+
+
+def test_an_error_gives_way_to_a_value_while_a_cell_runs(
+    names: dict[str, Any], enough_time_to_look: None
+) -> None:
+    sandbox = Sandbox()
+    board = Watches(lambda: names, None, sandbox)
     names["items"] = []
     assert board.evaluate_now(["items[-1]"])[0].state == "error"
     sandbox.block()
-    board.ask(["items[-1]"], live=True)
     for value, before in ((5, ""), (6, "5")):
         names["items"].append(value)
-        assert wait_for(lambda value=value: bool(told) and told[-1].text == str(value))
-        assert (told[-1].state, told[-1].before) == ("value", before)
+        (found,) = board.look(["items[-1]"])
+        assert (found.state, found.text, found.before) == ("value", str(value), before)
     board.close()
 
 
-def test_nothing_is_looked_at_without_being_asked_or_without_a_cell(
-    names: dict[str, Any], quick_looks: None
-) -> None:
-    told: list[Any] = []
-    sandbox = Sandbox()
-    board = Watches(lambda: names, told.extend, sandbox)
-    board.evaluate_now(["items"])
-    looks: list[bool] = []
-    look = board._look
-    board._live._look = lambda: looks.append(look()) or looks[-1]  # type: ignore[assignment]
-    board.ask(["items"], live=True)
-    assert wait_for(lambda: looks == [False]), "no cell runs, so that it stops at once"
-    sandbox.block()
-    names["items"] = [5]
-    board.ask(["items"])
-    assert not board._live._on and not [one for one in told if one.live]
-    board.close()
+HISTOGRAMS = [
+    ("np.arange(64.0)", 64),
+    ("np.array([np.nan] * 3 + [1.0] * 5 + [2.0])", 6),
+    ("w", None),  # shown whole, or nearly
+    ("np.array(['a'] * 9)", None),
+    ("3.5", None),
+    ("np.full(9, np.nan)", None),
+]
 
 
-@pytest.mark.parametrize(("took", "pause"), [(0.0, 0.5), (0.001, 0.5), (0.02, 2.0), (1.0, 100.0)])
-def test_looking_takes_a_hundredth_of_the_time(took: float, pause: float) -> None:
-    assert live.pause_after(took) == pytest.approx(pause)
+@pytest.mark.parametrize(("expression", "count"), HISTOGRAMS)
+def test_an_array_has_a_histogram(board: Watches, expression: str, count: int | None) -> None:
+    found = row(board, expression).histogram
+    assert (None if found is None else sum(found)) == count
 
 
 def wait_for(true: Callable[[], bool]) -> bool:

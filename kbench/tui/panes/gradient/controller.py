@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,7 @@ class GradientController(PaneController):
         self._losses: list[str] = []
         self._dirty = True
         self._forced = False
+        self._live = False  # the running cell has them followed
         self._newest_number = 0  # number of the newest that was told: its reply may come behind it
         self._requests = Latest(bench.run)
         bench.on(GradientTable.Wanted, lambda event: self.act(event.what))
@@ -58,12 +60,17 @@ class GradientController(PaneController):
             table.clear()
 
     def state_changed(self) -> None:
-        """Gradients wait while a cell runs."""
+        """While a cell runs they follow it where they are quick, and wait else."""
         self.refresh()
 
     def refresh(self) -> None:
-        """Have gradients computed, if they are on the screen, old, and no cell runs."""
+        """Have gradients computed, if they are on the screen and old; or followed by a cell."""
         wanted = self._dirty or self._forced
+        busy = self.bench.state == "busy"
+        self._live = self._live and busy
+        if busy and not self._live and self._losses and self._shown():
+            self._live = True
+            self._requests.submit(self._ask_live)
         if wanted and self.bench.state == "idle" and self._shown():
             self._requests.submit(self._ask)
 
@@ -74,6 +81,10 @@ class GradientController(PaneController):
         table, pane = self._table, self.bench.view(ValuePane)
         opened = "" if pane is None else pane.shown
         return table is not None and self.bench.shows("value") and bool(table.row_of(opened))
+
+    async def _ask_live(self) -> None:
+        with contextlib.suppress(AskFailed):  # they are computed when the cell has ended
+            await self.bench.ask(Gradient(loss=self.loss, live=True))
 
     async def _ask(self) -> None:
         table = self._table

@@ -76,6 +76,15 @@ class ValueController(PaneController):
         if (pane := self.pane) is not None:
             pane.settings_changed(settings)
 
+    def state_changed(self) -> None:
+        """A cell that begins may be followed."""
+        if (pane := self.pane) is not None:
+            self._nodes.follow(pane)
+
+    def refresh(self) -> None:
+        """The pane may be on the screen now, while a cell runs."""
+        self.state_changed()
+
     def cell_done(self) -> None:
         """What is inside a value may have changed without a change of the value's row."""
         pane = self.pane

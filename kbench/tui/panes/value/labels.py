@@ -19,8 +19,14 @@ from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 
-MIN_HISTOGRAM_ROWS = 14
-"""Rows of the pane from which on the histogram has a line of its own."""
+HISTOGRAM_ROWS = ((34, 5), (22, 3), (14, 1))
+"""Rows of the pane, and of the histogram in one that has no fewer; in a lower pane it is a word of
+the statistics."""
+
+
+def histogram_height(rows: int) -> int:
+    """Rows of the histogram in a pane of so many; 0 for none."""
+    return next((height for least, height in HISTOGRAM_ROWS if rows >= least), 0)
 
 
 class Shown(Protocol):
@@ -78,10 +84,12 @@ def _write_numbers(pane: Shown, row: NameRow | None) -> None:
     held = row is not None and row.held
     stats = (pane.stats or row.stats) if row is not None and held else None
     glyphs: Glyphs = getattr(pane.app, "glyphs", UNICODE)
-    tall = pane.size.height >= MIN_HISTOGRAM_ROWS and stats is not None and bool(stats.bins)
+    height = histogram_height(pane.size.height) if stats is not None and stats.bins else 0
     bars = pane.query_one("#value-histogram", Line)
-    bars.display = tall
-    bars.show(words.histogram_line(stats, glyphs, pane.size.width))
+    bars.display = height > 0
+    if height:
+        bars.styles.height = height
+        bars.show(words.histogram_rows(stats, glyphs, pane.size.width, height))
     note = row.note if row is not None and held and row.shape else ""
-    foot = words.statistics(stats, glyphs, not tall, note)
+    foot = words.statistics(stats, glyphs, not height, note)
     pane.query_one("#value-foot", Line).show(foot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from functools import partial
 
 from kbench.tui.panes import rows as pane_rows
@@ -10,7 +11,9 @@ from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.session.link import AskFailed
 from kbench.tui.text.text import safe
-from kbench.workbench.protocol.graphs import Node
+from kbench.workbench.core_types import JsonObject
+from kbench.workbench.protocol.graphs import Node, NodeReply
+from kbench.workbench.protocol.record import MissingFieldError
 
 TIMEOUT_SECONDS = 10.0
 """Seconds for a value: it may have to be computed."""
@@ -23,6 +26,8 @@ class NodeValues:
         self._bench = bench
         self._asked: Node | None = None
         self._shown = ""  # the address of what was found for it
+        self._live = False  # the running cell has it followed
+        bench.told("node", self._followed)
         bench.on(GraphView.ValueWanted, self._wanted)
 
     def _wanted(self, event: GraphView.ValueWanted) -> None:
@@ -48,6 +53,27 @@ class NodeValues:
             pane.open(row)
             self._bench.go("value")
         pane.set_when(reply.words)
+
+    def follow(self, pane: ValuePane) -> None:
+        """While a cell runs: have a node that is shown looked at between its calls."""
+        asked, busy = self._asked, self._bench.state == "busy"
+        shown = asked is not None and pane.shown == self._shown and self._bench.shows("value")
+        if busy and shown and not self._live and asked is not None:
+            self._live = True
+            self._bench.run(partial(self._begin, asked))
+        self._live = self._live and busy
+
+    async def _begin(self, asked: Node) -> None:
+        with contextlib.suppress(AskFailed):  # it is told when the cell has ended
+            await self._bench.ask(asked.replaced(live=True))
+
+    def _followed(self, data: JsonObject) -> None:
+        pane = self._bench.view(ValuePane)
+        if pane is None or pane.shown != self._shown or data.get("name") != self._shown:
+            return
+        with contextlib.suppress(MissingFieldError):  # of another version
+            reply = NodeReply.from_json(data)
+            pane.travel(pane_rows.row_of(reply.row), reply.words)
 
     def again(self, pane: ValuePane) -> bool:
         """After a cell: read the value anew, if it is that of a node."""

@@ -8,7 +8,7 @@ from textual.content import Content
 from kbench.tui.panes.rows import ArrayPicture, NameRow, Statistics, number_text, shape_text
 from kbench.tui.panes.value.entries import EntriesPage
 from kbench.tui.panes.value.slices import Target, cell_index, text_of
-from kbench.tui.text.glyphs import Glyphs, histogram, human_bytes
+from kbench.tui.text.glyphs import Glyphs, histogram, human_bytes, tall_histogram
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
 
@@ -169,14 +169,21 @@ def statistics(
     return Content.assemble(*parts)
 
 
-def histogram_line(stats: Statistics | None, glyphs: Glyphs, width: int) -> Content:
-    """The least number, a bar for each share of the range, the greatest number."""
+def histogram_rows(
+    stats: Statistics | None, glyphs: Glyphs, width: int, height: int = 1
+) -> Content:
+    """The least number, a bar for each share of the range, the greatest number, in rows."""
     if stats is None or stats.refused or not stats.bins:
         return Content("")
     room = width - len(_range(stats, "")) - 1
-    bars = histogram(stats.bins, glyphs, max(room, 1))
-    each = max(min(room // len(bars), MAX_BAR_CELLS), 1)
-    return Content(f" {_range(stats, ''.join(bar * each for bar in bars))}")
+    if height == 1:
+        rows = [histogram(stats.bins, glyphs, max(room, 1))]
+    else:
+        rows = tall_histogram(stats.bins, glyphs, max(room, 1), height)
+    each = max(min(room // len(rows[-1]), MAX_BAR_CELLS), 1)
+    *upper, last = ("".join(bar * each for bar in row) for row in rows)
+    indent = " " * (len(number_text(stats.low)) + 3)
+    return Content("\n".join([*(indent + row for row in upper), f" {_range(stats, last)}"]))
 
 
 def _range(stats: Statistics, bars: str) -> str:

@@ -14,7 +14,7 @@ from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.panes.watch.view import WatchTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.protocol.findings import Watch, WatchRow
+from kbench.workbench.protocol.findings import Watch, WatchList, WatchRow
 from kbench.workbench.protocol.record import MissingFieldError
 
 MAX_WATCHES = 50
@@ -33,11 +33,14 @@ class WatchController(PaneController):
         self._live = False  # the kernel looks at them while the cell runs
         self._forced: list[str] = []
         self._requests = Latest(bench.run)
+        self._lists = Latest(bench.run)
+        self._joined = False  # the kernel has told its own list
+        self._untold = False  # the kernel does not know this one yet
         bench.on(WatchTable.Wanted, lambda event: self.act(event.what, event.expression))
         bench.on(VariablesTable.WatchWanted, lambda event: self.add(event.expression))
         bench.on(ValueCommand, self._value_command)
         bench.told("watch", self.on_push)
-        bench.told("watching", self.on_magic)
+        bench.told("watching", self.on_listed)
 
     @property
     def _table(self) -> WatchTable | None:
@@ -53,6 +56,14 @@ class WatchController(PaneController):
         """Those of the last session, before those that were added since."""
         self.expressions = list(dict.fromkeys([*expressions, *self.expressions]))[:MAX_WATCHES]
         self._show()
+        if self._joined:
+            self._tell_list()
+
+    def started(self) -> None:
+        """A kernel answers, in which others may be watched already."""
+        self._joined = False
+        self._tell_list()
+        super().started()
 
     def changed(self, names: Sequence[str] | None = None, many: bool = False) -> None:
         """A variable, a setting or the namespace has changed."""
@@ -62,6 +73,7 @@ class WatchController(PaneController):
     def forget(self) -> None:
         """The kernel is another one, or gone."""
         self._dirty = True
+        self._joined = False
         if (table := self._table) is not None:
             table.forget()
 
@@ -112,15 +124,35 @@ class WatchController(PaneController):
                 rows = [WatchRow.from_json(row) for row in data.get("rows") or []]
                 table.show(self.expressions, rows)
 
-    def on_magic(self, data: JsonObject) -> None:
-        """`%watch` was said in a cell: the pane follows."""
-        expression = str(data.get("expression", ""))[:MAX_EXPRESSION_CHARACTERS]
-        if not data.get("watched"):
-            self.act("remove", expression)
-        elif expression and expression not in self.expressions:
-            self.add(expression)
-
     # ------------------------------------------------------------------ the list
+
+    def on_listed(self, data: JsonObject) -> None:
+        """The session's list is another one, by `%watch` in a cell or by another front end."""
+        expressions = data.get("expressions")
+        if isinstance(expressions, list) and not self._untold:
+            new = [one for one in expressions if one not in self.expressions]
+            self._take(expressions)
+            if new:
+                self._say_watched(new[-1])
+
+    def _take(self, expressions: list[str]) -> None:
+        if expressions != self.expressions:
+            self._replace_list(expressions)
+
+    def _tell_list(self) -> None:
+        """Have `%watch` know the list of the pane; until then what others say waits."""
+        self._untold = True
+        self._lists.submit(self._tell)
+
+    async def _tell(self) -> None:
+        told, listed = list(self.expressions), None
+        with contextlib.suppress(AskFailed):  # of another version, whose `%watch` has its own
+            reply = await self.bench.ask(WatchList(expressions=told, join=not self._joined))
+            self._joined, listed = True, reply.expressions
+        if told == self.expressions:
+            self._untold = False
+            if listed is not None:
+                self._take(listed)
 
     def act(self, what: str, expression: str) -> None:
         """Do what a key of the pane asks for."""
@@ -159,8 +191,11 @@ class WatchController(PaneController):
             self.bench.notify(words, warning=True)
         else:
             self._set([*self.expressions, expression])
-            if not self.bench.shows("watch"):
-                self.bench.notify(f"watching {expression}", 2)
+            self._say_watched(expression)
+
+    def _say_watched(self, expression: str) -> None:
+        if not self.bench.shows("watch"):
+            self.bench.notify(f"watching {expression}", 2)
 
     def _value_command(self, event: ValueCommand) -> None:
         pane = self.bench.view(ValuePane)
@@ -189,6 +224,12 @@ class WatchController(PaneController):
         self.changed()
 
     def _set(self, expressions: list[str]) -> None:
+        """What the pane watches from now on, as its user wants it."""
+        self._replace_list(expressions)
+        if self._joined:
+            self._tell_list()
+
+    def _replace_list(self, expressions: list[str]) -> None:
         self.expressions = expressions
         self._show()
         self.bench.save()

@@ -1,6 +1,7 @@
 """Watched expressions: value, history and value before; what they are is the controller's business.
 
-The value comes first: where a pane is narrow, what was before is cut, and then the history.
+The value comes first: where a pane is narrow, the column of the value before is left out, then that
+of the notes, then the history.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from textual.content import Content
 from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, PaneMessage, TitleChanged
 from kbench.tui.text import curve
-from kbench.tui.text.glyphs import UNICODE, Glyphs, human_seconds
+from kbench.tui.text.glyphs import Glyphs, histogram, human_seconds
 from kbench.tui.text.table import Column, Table
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED
@@ -22,31 +23,46 @@ BAD = "bold $text-error"
 BEFORE = "values from before the running cell"
 MAX_BARS = 24
 """Of the history: as many values as the kernel keeps."""
+NARROW_BARS = 8
+"""The same in a narrow pane."""
+LEAST_VALUE_CELLS = 12
+"""Of a value that runs over the columns behind it."""
 
 
-def value_words(row: WatchRow, stale: bool = False, glyphs: Glyphs = UNICODE) -> Content:
-    """`0.29  ▇▅▁  was 0.31`, or what the kernel says in place of a value; never by colour alone."""
+def value_words(row: WatchRow, stale: bool = False) -> Content:
+    """The value, or what the kernel says in place of it; never by colour alone."""
     state, text, note = row.state, safe(row.text), safe(row.note)
     if state == "new":
         return Content.styled(note or "not evaluated yet", MUTED)
     if state in ("error", "refused"):
         return Content.assemble((text if state == "error" else f"refused: {text}", BAD))
-    before = safe(row.before)
     if note and not text:
         return Content.styled(f"{note}: Enter evaluates it", MUTED)
-    parts: list[str | tuple[str, str]] = []
-    first = state == "slow"  # the value is an old one, which must be seen however long it is
-    if note and first:
-        parts.append((f"({note})  ", MUTED))
-    parts.append((text, MUTED) if stale else text)
-    bars = curve.spark(row.history or (), glyphs, MAX_BARS)
-    if bars:
-        parts.append((f"  {bars}", MUTED if stale else "$text-accent"))
-    if before:
-        parts.append((f"  was {before}", MUTED))
-    if note and not first:
-        parts.append((f"  ({note})", MUTED))
+    parts: list[str | tuple[str, str]] = [(text, MUTED) if stale else text]
+    if note and state == "slow":  # the value is an old one, which must be seen however long it is
+        parts.insert(0, (f"({note})  ", MUTED))
     return Content.assemble(*parts)
+
+
+def cells(row: WatchRow, stale: bool, glyphs: Glyphs, bars: int) -> list[Content]:
+    """Expression, value, `bars` of a number's history or of an array's histogram, before, note."""
+    found = [Content(safe(row.expression)), value_words(row, stale)]
+    if row.state in ("new", "error", "refused") or not row.text:
+        return [*found, Content(""), Content(""), Content("")]
+    history = curve.spark(row.history or (), glyphs, bars)
+    if row.histogram:
+        history = histogram(row.histogram, glyphs, bars)
+    note = "" if row.state == "slow" else safe(row.note)
+    rest = ((history, MUTED if stale else "$text-accent"), (safe(row.before), MUTED), (note, MUTED))
+    return [*found, *(Content.styled(text, style) for text, style in rest)]
+
+
+def wanted_lengths(cells: Sequence[Content]) -> list[int]:
+    """A value with nothing behind it runs over the other columns: it needs none left out."""
+    found = [cell.cell_length for cell in cells]
+    if not any(found[2:]):
+        found[1] = min(found[1], LEAST_VALUE_CELLS)
+    return found
 
 
 class WatchTable(Table):
@@ -55,7 +71,10 @@ class WatchTable(Table):
     BINDINGS = keys.bindings("watch")
     columns = (
         Column("watch", 0, most=36, least=10),
-        Column("value", 0, most=200, least=12, stretch=True),
+        Column("value", 0, most=200, runs_over=True),
+        Column("history", 1, most=MAX_BARS, optional=True),
+        Column("before", 3, most=60, least=10, optional=True),
+        Column("note", 2, most=40, least=12, optional=True),
     )
 
     class Wanted(PaneMessage):
@@ -69,7 +88,7 @@ class WatchTable(Table):
     def __init__(self) -> None:
         super().__init__("watch")
         self._known: dict[str, WatchRow] = {}
-        self._stale = False
+        self._stale = self._was_narrow = False
         self.empty_rows = [
             "No watches yet: press {watch_name} on a variable or a cell,",
             "or {watch_add} here for an expression such as K.mean(w).",
@@ -110,11 +129,23 @@ class WatchTable(Table):
                 self._known = {key: row.replaced(live=False) for key, row in self._known.items()}
             self._fill()
 
+    def on_resize(self) -> None:
+        """Draw as many bars as there is room for."""
+        super().on_resize()
+        if self.narrow != self._was_narrow:
+            self._was_narrow = self.narrow
+            self._fill()
+
+    def lengths(self, cells: Sequence[Content]) -> list[int]:
+        """See `wanted_lengths`."""
+        return wanted_lengths(cells)
+
     def _fill(self) -> None:
         rows = []
+        bars = NARROW_BARS if self.narrow else MAX_BARS
         for name, row in self._known.items():
             stale = (self._stale and not row.live) or not (row.current or row.live)
-            rows.append((name, [Content(safe(name)), value_words(row, stale, self.glyphs)]))
+            rows.append((name, cells(row, stale, self.glyphs, bars)))
         self.fill(rows)
         count = f" ({len(rows)})" if rows else ""
         held = f": {self._held_words()}" if self._stale and rows else ""

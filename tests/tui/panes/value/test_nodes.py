@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -47,3 +48,28 @@ async def test_enter_on_a_node_shows_its_value_or_how_to_have_it() -> None:
         await press(pilot, "f3", "o", "down", "enter")  # the pane of graphs
         screen = text_of(app)
         assert pane(app).shown.endswith(" in h") and pane(app).grid.has_focus, screen
+
+
+async def test_a_node_follows_the_running_cell() -> None:
+    session = FakeSession()
+    x, w = K.placeholder((None, 3), name="x"), K.variable(np.eye(3), name="w")
+    hidden = K.relu(K.dot(x, w))
+    train = K.function([x], [K.mean(hidden)], [(w, w * 2.0)], name="train")
+    session.names.update(h=hidden, x=x)
+    async with bench((120, 40), session) as (app, pilot, _):
+        train([FED])
+        await submit(pilot, "1")
+        app.said = []
+        await press(pilot, "f3", "enter", "enter")
+        await settle(pilot)
+        assert pane(app).row.stats.high == 6
+        await submit(pilot, "forever")
+        session.inspector.sampling._runner = threading.get_ident()
+        for high in (12, 24):
+            session.inspector.sampling._due = 0.0
+            train([FED])
+            await settle(pilot)
+            assert pane(app).row.stats.high == high and pane(app).when.endswith("live")
+        session.interrupt()
+        await settle(pilot)
+        assert pane(app).row.stats.high == 24 and "live" not in pane(app).when

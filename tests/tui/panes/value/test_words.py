@@ -46,9 +46,12 @@ def test_statistics_say_everything_and_never_by_colour_alone() -> None:
 @pytest.mark.parametrize("glyphs", [ASCII, UNICODE])
 @pytest.mark.parametrize("width", [12, 30, 80])
 def test_the_histogram_fits_its_line(glyphs: Any, width: int) -> None:
-    line = value_words.histogram_line(STATS, glyphs, width).plain
+    line = value_words.histogram_rows(STATS, glyphs, width).plain
     assert len(line) <= max(width, 9) and line.startswith(" [-1 ") and line.endswith(" 2]")
-    assert value_words.histogram_line(None, glyphs, width).plain == ""
+    assert value_words.histogram_rows(None, glyphs, width).plain == ""
+    *upper, last = value_words.histogram_rows(STATS, glyphs, width, 3).plain.split("\n")
+    assert len(upper) == 2 and last.startswith(" [-1 ") and last.endswith(" 2]")
+    assert len(last) == len(line) and all(len(row) <= len(last) - 3 for row in upper)
 
 
 STEPS = [
