@@ -1,4 +1,4 @@
-"""Branches and loops: by Python where values are known, else as a graph of every step."""
+"""Branches and loops: by Python where values are known, else as part of the graph."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from keras.src import tree
 
 from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
+from kbench.keras3.loops import as_one_loop, until
 from kbench.keras3.numpy import elementwise, layout
 from kbench.keras3.tensor import Traced, in_dtype, is_traced, plain, tracing
 
@@ -55,23 +56,27 @@ def while_loop(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = N
     several = isinstance(loop_vars, (tuple, list))
     values: Any = tuple(loop_vars) if several else (loop_vars,)
     values = tree.map_structure(plain, values)
+
+    def next_values(given: Any) -> Any:
+        after = body(*given)
+        return tuple(after) if isinstance(after, (tuple, list)) else (after,)
+
+    def guarded(given: Any, _entry: Any) -> Any:
+        return _chosen(plain(cond(*given)), next_values(given), given), None
+
     count = 0
     while maximum_iterations is None or count < maximum_iterations:
         going = plain(cond(*values))
         if not _is_known(going):
+            values = tree.map_structure(_converted, values)
             if maximum_iterations is None:
-                raise NotImplementedError(
-                    "while_loop: maximum_iterations is needed in a traced step on kbench, where "
-                    "the number of rounds depends on values"
-                )
-            after = body(*values)
-            after = tuple(after) if isinstance(after, (tuple, list)) else (after,)
-            values = _chosen(going, after, values)
-        elif going:
-            after = body(*values)
-            values = tuple(after) if isinstance(after, (tuple, list)) else (after,)
-        else:
+                values = until(lambda given: cond(*given), next_values, values)
+            else:
+                values = scan(guarded, values, length=maximum_iterations - count)[0]
             break
+        if not going:
+            break
+        values = next_values(values)
         count += 1
     found = tree.map_structure(_converted, values)
     return found if several else found[0]
@@ -87,9 +92,25 @@ def _stacked(*parts: Any) -> Any:
 
 def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
     """A body called for every integer from `lower` up to `upper`."""
+    lower, upper = plain(lower), plain(upper)
+    if not (_is_known(lower) and _is_known(upper)):
+        return while_loop(
+            lambda i, value: elementwise.less(i, upper),
+            lambda i, value: (elementwise.add(i, 1), body_fun(i, value)),
+            (elementwise.cast(lower, "int32"), init_val),
+        )[1]
+    numbers = np.arange(int(lower), int(upper), dtype="int32")
+    found = as_one_loop(
+        lambda value, i: (body_fun(i, value), None),
+        tree.map_structure(_converted, init_val),
+        numbers,
+        len(numbers),
+    )
+    if found is not None:
+        return found[0]
     value = init_val
-    for i in range(int(plain(lower)), int(plain(upper))):
-        value = body_fun(np.asarray(i, "int32"), value)
+    for i in numbers:
+        value = body_fun(np.asarray(i), value)
     return value
 
 
@@ -97,6 +118,9 @@ def map(f: Any, xs: Any) -> Any:
     """What a function gives for every entry of the first axis, stacked."""
     given = tree.map_structure(lambda x: layout.known(plain(x)), xs)
     count = tree.flatten(given)[0].shape[0]
+    found = as_one_loop(lambda carry, entry: (carry, f(entry)), (), given, count)
+    if found is not None:
+        return found[1]
     results = [f(tree.map_structure(lambda x, n=i: x[n], given)) for i in range(count)]
     return tree.map_structure(lambda *parts: layout.stack(parts, 0), *results)
 
@@ -128,6 +152,10 @@ def scan(
     given = tree.map_structure(_converted, xs)
     count = int(length) if xs is None else tree.flatten(given)[0].shape[0]
     carry: Any = tree.map_structure(_converted, init)
+    if unroll is not True:
+        looped = as_one_loop(f, carry, given, count, reverse)
+        if looped is not None:
+            return looped
     found: list[Any] = []
     order = range(count)[::-1] if reverse else range(count)
     for i in order:

@@ -11,12 +11,13 @@ from keras.src.random.seed_generator import SeedGenerator as SeedGenerator  # Ke
 from keras.src.random.seed_generator import draw_seed
 from keras.src.random.seed_generator import make_default_seed as make_default_seed
 
+from kbench import backend as K
+from kbench.api.operations import DTYPES as ENGINE_DTYPES
+from kbench.api.operations import seeded_array, seeded_draw
+from kbench.api.operations import where as choose
 from kbench.keras3.host import computed, node_call
-from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import any_traced
-
-TRUNCATED_AT = 2.0
-"""Standard deviations from the mean beyond which `truncated_normal` draws again."""
+from kbench.keras3.numpy import elementwise, layout, reduce
+from kbench.keras3.tensor import Traced, any_traced, finish, in_dtype, is_traced, operation
 
 
 def _dtype(dtype: Any) -> str:
@@ -52,67 +53,73 @@ def _shape(shape: Any) -> tuple[int, ...]:
     return tuple(int(size) for size in shape)
 
 
+def _seeded(kind: str, shape: Any, dtype: str, seed: Any, **numbers: float) -> Any:
+    """Numbers that the engine draws, compiled where there are many."""
+    key = layout.known(draw_seed(seed))
+    if is_traced(key):
+        return Traced(seeded_draw(key.node, kind, dtype, shape, **numbers), dtype)
+    return seeded_array(np.asarray(key), kind, dtype, shape, **numbers)
+
+
+def _drawn_in(dtype: str) -> str:
+    """The dtype in which numbers are drawn, before they are rounded once."""
+    return "float64" if dtype == "float64" else "float32"
+
+
 def uniform(
     shape: Any, minval: Any = 0.0, maxval: Any = 1.0, dtype: Any = None, seed: Any = None
 ) -> Any:
     """Numbers from `minval` up to `maxval`, which is left out."""
     size, wanted = _shape(shape), _dtype(dtype)
-
-    def draw(generator: Any) -> Any:
-        return generator.random(size, "float64" if wanted == "float64" else "float32")
-
-    found = _drawn("uniform", draw, size, wanted, seed)
-    known = isinstance(minval, float | int) and isinstance(maxval, float | int)
-    if known and (minval, maxval) == (0, 1):
-        return _below(found, 1.0, wanted)
-    return _between(found, minval, maxval, wanted)
-
-
-def _below(x: Any, top: Any, dtype: str) -> Any:
-    """Numbers that rounding has brought up to the end, just below it."""
-    if dtype in ("float32", "float64"):
-        return x
-    return elementwise.minimum(x, elementwise.cast(0.99 * top if top > 0 else top, dtype))
+    wide = _drawn_in(wanted)
+    if isinstance(minval, (int, float)) and isinstance(maxval, (int, float)):
+        low, high = (np.asarray(end).astype(wanted) for end in (minval, maxval))
+        found = _seeded("uniform", size, wide, seed, low=float(low), high=float(high))
+        if wanted == wide:
+            return found
+        last = np.nextafter(high, low)  # rounding to a narrow dtype may reach the upper end
+        return elementwise.minimum(elementwise.cast(found, wanted), last)
+    share = _seeded("uniform", size, wide, seed, low=0.0, high=1.0)
+    return _between(share, minval, maxval, wanted, wide)
 
 
-def _between(x: Any, low: Any, high: Any, dtype: str) -> Any:
-    low, high = elementwise.cast(low, dtype), elementwise.cast(high, dtype)
-    return elementwise.add(elementwise.multiply(x, elementwise.subtract(high, low)), low)
+@operation
+def _between(share: Any, minval: Any, maxval: Any, dtype: str, wide: str) -> Any:
+    """Shares of the way from one bound to another, which is left out."""
+    low, high = in_dtype(layout.known(minval), dtype), in_dtype(layout.known(maxval), dtype)
+    found = in_dtype(share, wide) * K.cast(high - low, wide) + K.cast(low, wide)
+    found = finish(found, dtype).node
+    return Traced(choose(K.less(found, high), found, low), dtype)
 
 
 def normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
 ) -> Any:
     """Normal numbers."""
-    size, wanted = _shape(shape), _dtype(dtype)
-
-    def draw(generator: Any) -> Any:
-        return generator.standard_normal(size, "float64" if wanted == "float64" else "float32")
-
-    return _scaled(_drawn("normal", draw, size, wanted, seed), mean, stddev, wanted)
-
-
-def _scaled(x: Any, mean: Any, stddev: Any, dtype: str) -> Any:
-    scaled = elementwise.multiply(x, elementwise.cast(stddev, dtype))
-    return elementwise.add(scaled, elementwise.cast(mean, dtype))
+    return _normal("normal", shape, mean, stddev, dtype, seed)
 
 
 def truncated_normal(
     shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = None, seed: Any = None
 ) -> Any:
     """Normal numbers within two standard deviations."""
+    return _normal("truncated", shape, mean, stddev, dtype, seed)
+
+
+def _normal(kind: str, shape: Any, mean: Any, stddev: Any, dtype: Any, seed: Any) -> Any:
     size, wanted = _shape(shape), _dtype(dtype)
+    wide = _drawn_in(wanted)
+    if isinstance(mean, (int, float)) and isinstance(stddev, (int, float)):
+        found = _seeded(kind, size, wide, seed, mean=float(mean), stddev=float(stddev))
+        return elementwise.cast(found, wanted)
+    found = _seeded(kind, size, wide, seed, mean=0.0, stddev=1.0)
+    return _scaled(found, mean, stddev, wanted, wide)
 
-    def draw(generator: Any) -> Any:
-        found = np.asarray(generator.standard_normal(size, "float32"))
-        flat = found.reshape(-1)
-        far = np.flatnonzero(np.abs(flat) > TRUNCATED_AT)
-        while far.size:
-            flat[far] = generator.standard_normal(far.size, "float32")
-            far = far[np.abs(flat[far]) > TRUNCATED_AT]
-        return flat.reshape(size)
 
-    return _scaled(_drawn("truncated_normal", draw, size, wanted, seed), mean, stddev, wanted)
+@operation
+def _scaled(x: Any, mean: Any, stddev: Any, dtype: str, wide: str) -> Any:
+    mean, stddev = layout.known(mean), layout.known(stddev)
+    return finish(in_dtype(x, wide) * in_dtype(stddev, wide) + in_dtype(mean, wide), dtype)
 
 
 def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: Any = None) -> Any:
@@ -122,6 +129,11 @@ def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: An
         raise ValueError(
             f"`keras.random.randint` requires an integer `dtype`. Received: dtype={dtype} "
         )
+    known = all(isinstance(end, (int, float, np.integer)) for end in (minval, maxval))
+    if known and wanted in ENGINE_DTYPES:
+        low, high, limits = int(minval), int(maxval), np.iinfo(wanted)
+        if int(limits.min) <= low < high <= int(limits.max) + 1:
+            return _seeded("integers", size, wanted, seed, low=low, high=high)
 
     def draw(generator: Any, low: Any, high: Any) -> Any:
         return generator.integers(low, high, size)
@@ -130,15 +142,15 @@ def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: An
 
 
 def categorical(logits: Any, num_samples: int, dtype: Any = "int64", seed: Any = None) -> Any:
-    """Classes by the chances that logits give them, so many for each row."""
+    """Classes by the chances that logits give them, so many for each row: Gumbel's largest."""
     logits = layout.known(logits)
-    size = (*logits.shape[:-1], int(num_samples))
-
-    def draw(generator: Any, x: Any) -> Any:
-        noise = generator.gumbel(size=(*size, x.shape[-1]))
-        return (x[..., None, :] + noise).argmax(-1)
-
-    return _drawn("categorical", draw, size, str(standardize_dtype(dtype)), seed, logits)
+    classes = logits.shape[-1]
+    size = (*logits.shape[:-1], int(num_samples), classes)
+    least = float(np.finfo("float32").tiny)  # whose logarithm there is
+    share = _seeded("uniform", size, "float32", seed, low=least, high=1.0)
+    away = elementwise.log(elementwise.negative(elementwise.log(share)))
+    found = reduce.argmax(elementwise.subtract(layout.expand_dims(logits, -2), away), -1)
+    return elementwise.cast(found, str(standardize_dtype(dtype)))
 
 
 def dropout(inputs: Any, rate: Any, noise_shape: Any = None, seed: Any = None) -> Any:
@@ -151,11 +163,7 @@ def dropout(inputs: Any, rate: Any, noise_shape: Any = None, seed: Any = None) -
             for own, given in zip(inputs.shape, noise_shape, strict=True)
         )
     kept = 1.0 - rate
-
-    def draw(generator: Any) -> Any:
-        return generator.random(shape, "float32") < kept
-
-    mask = _drawn("dropout", draw, shape, "bool", seed)
+    mask = _seeded("below", shape, "bool", seed, p=float(kept))
     dtype = str(inputs.dtype)
     zero = elementwise.cast(0, dtype)
     return elementwise.where(mask, elementwise.cast(elementwise.divide(inputs, kept), dtype), zero)

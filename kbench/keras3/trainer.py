@@ -17,6 +17,9 @@ from kbench.keras3.gradients import traced_gradients
 from kbench.keras3.step import Step
 from kbench.keras3.tensor import tracing
 
+STOPS = {"train": "stop_training", "test": "stop_evaluating", "predict": "stop_predicting"}
+"""What callbacks set to end a run, by its kind."""
+
 
 class Trainer(base_trainer.Trainer):  # type: ignore[misc]
     """The trainer of a model: each of its steps is one function of the engine."""
@@ -140,14 +143,27 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
 
     def _trained_epoch(self, batches: Any, told: Any) -> dict[str, Any]:
         """Every batch of one epoch; the logs of the epoch."""
+
+        def run(data: Any) -> Any:
+            return pythonify_logs(self.train_function(data))
+
+        logs = self._each_batch(batches, told, "train", run)
+        return dict(self._get_metrics_result_or_logs(logs))
+
+    def _each_batch(self, batches: Any, told: Any, kind: str, run: Any) -> Any:
+        """`run` of every batch, between its two callbacks, until one of them stops it.
+
+        Returns what the last call told.
+        """
+        begins, ends = (getattr(told, f"on_{kind}_batch_{part}") for part in ("begin", "end"))
         logs: Any = {}
         for begin, end, data in batches:
-            told.on_train_batch_begin(begin)
-            logs = pythonify_logs(self.train_function(data))
-            told.on_train_batch_end(end, logs)
-            if self.stop_training:
+            begins(begin)
+            logs = run(data)
+            ends(end, logs)
+            if getattr(self, STOPS[kind]):
                 break
-        return dict(self._get_metrics_result_or_logs(logs))
+        return logs
 
     def _validated(self, data: Any, batch_size: Any, steps: Any, told: Any) -> dict[str, Any]:
         """The logs of an evaluation within `fit`, whose batches are made once."""
@@ -191,15 +207,14 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         self._symbolic_build(iterator=batches)
         batches.reset()
         self.make_test_function()
-        self.stop_evaluating, logs = False, {}
+        self.stop_evaluating = False
         told.on_test_begin()
         self.reset_metrics()
-        for begin, end, data in batches:
-            told.on_test_batch_begin(begin)
-            logs = pythonify_logs(self.test_function(data))
-            told.on_test_batch_end(end, logs)
-            if self.stop_evaluating:
-                break
+
+        def run(data: Any) -> Any:
+            return pythonify_logs(self.test_function(data))
+
+        logs = self._each_batch(batches, told, "test", run)
         logs = pythonify_logs(self._get_metrics_result_or_logs(logs))
         told.on_test_end(logs)
         return logs if return_dict else self._flatten_metrics_in_order(logs)
@@ -217,15 +232,16 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         batches = self._batches(x, None, None, batch_size, steps)
         told = self._callbacks(callbacks, batches, verbose, 1)
         self.make_predict_function()
-        self.stop_predicting, found = False, []
-        told.on_predict_begin()
-        for begin, end, data in batches:
-            told.on_predict_batch_begin(begin)
+        self.stop_predicting = False
+        found: list[Any] = []
+
+        def run(data: Any) -> Any:
             self._build_by(data[0])
             found.append(self.predict_function(data))
-            told.on_predict_batch_end(end, {"outputs": found[-1]})
-            if self.stop_predicting:
-                break
+            return {"outputs": found[-1]}
+
+        told.on_predict_begin()
+        self._each_batch(batches, told, "predict", run)
         told.on_predict_end()
         return _joined(found)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,28 +34,22 @@ def _pooled(
     return finish(as_given(found, layout_name), dtype)
 
 
-@operation
-def max_pool(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any = None,
-    padding: str = "valid",
-    data_format: Any = None,
-) -> Any:
-    """The largest element of every window."""
-    return _pooled(inputs, pool_size, strides, padding, data_format, "max")
+def _pool(mode: str, told: str) -> Callable[..., Any]:
+    def pool(
+        inputs: Any,
+        pool_size: Any,
+        strides: Any = None,
+        padding: str = "valid",
+        data_format: Any = None,
+    ) -> Any:
+        return _pooled(inputs, pool_size, strides, padding, data_format, mode)
+
+    pool.__doc__ = told
+    return operation(pool)
 
 
-@operation
-def average_pool(
-    inputs: Any,
-    pool_size: Any,
-    strides: Any = None,
-    padding: str = "valid",
-    data_format: Any = None,
-) -> Any:
-    """The mean of the cells of every window that lie inside."""
-    return _pooled(inputs, pool_size, strides, padding, data_format, "avg")
+max_pool = _pool("max", "The largest element of every window.")
+average_pool = _pool("avg", "The mean of the cells of every window that lie inside.")
 
 
 def _edges(size: int, count: int) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
+from typing import Protocol
 
 import numpy as np
 
@@ -87,10 +88,17 @@ def _checked_seed(seed: object) -> int:
         raise ArgumentError(f"seed must be an integer or None, got {shown(seed)}") from None
 
 
+class Source(Protocol):
+    """What numbers are drawn from."""
+
+    def runs(self, count: int) -> Iterator[philox.Words]:
+        """The next `count` runs of words."""
+
+
 # ------------------------------------------------------------------ words to numbers
 
 
-def _uniforms(stream: Stream, count: int, dtype: np.dtype[np.generic]) -> Iterator[np.ndarray]:
+def _uniforms(stream: Source, count: int, dtype: np.dtype[np.generic]) -> Iterator[np.ndarray]:
     """Numbers in [0, 1), whole runs: 24 bits, or 53 for float64, of one or two words each."""
     if dtype == np.float64:
         for words in stream.runs(-(-count // HALF_RUN)):
@@ -110,7 +118,7 @@ def _write(out: np.ndarray, pieces: Iterator[np.ndarray]) -> None:
         position += count
 
 
-def fill_uniform(out: np.ndarray, stream: Stream, *, low: float, high: float) -> None:
+def fill_uniform(out: np.ndarray, stream: Source, *, low: float, high: float) -> None:
     """Evenly in [low, high)."""
     span, last = _interval(out.dtype, low, high)
 
@@ -132,7 +140,7 @@ def _interval(
     return high - low, np.nextafter(kind(high), kind(low)) if high > low else kind(low)
 
 
-def fill_integers(out: np.ndarray, stream: Stream, *, low: int, high: int) -> None:
+def fill_integers(out: np.ndarray, stream: Source, *, low: int, high: int) -> None:
     """Whole numbers, evenly in [low, high)."""
     span = np.uint64(high - low - 1)
 
@@ -157,7 +165,7 @@ def _high_product(high: np.ndarray, low: np.ndarray, span: int) -> np.ndarray:
     return product
 
 
-def fill_normal(out: np.ndarray, stream: Stream, *, mean: float, stddev: float) -> None:
+def fill_normal(out: np.ndarray, stream: Source, *, mean: float, stddev: float) -> None:
     """Normal numbers, two from every two uniform ones."""
 
     def pieces() -> Iterator[np.ndarray]:
@@ -182,7 +190,7 @@ def _placed(piece: np.ndarray, mean: float, stddev: float) -> np.ndarray:
     return piece
 
 
-def fill_truncated(out: np.ndarray, stream: Stream, *, mean: float, stddev: float) -> None:
+def fill_truncated(out: np.ndarray, stream: Source, *, mean: float, stddev: float) -> None:
     """Normal numbers within two deviations, by the inverse of their distribution."""
 
     def pieces() -> Iterator[np.ndarray]:
@@ -193,7 +201,7 @@ def fill_truncated(out: np.ndarray, stream: Stream, *, mean: float, stddev: floa
     _write(out, pieces())
 
 
-def fill_below(out: np.ndarray, stream: Stream, *, p: float) -> None:
+def fill_below(out: np.ndarray, stream: Source, *, p: float) -> None:
     """1 with probability `p`, to within 2 ** -32."""
     limit = np.uint64(_limit(p))
     runs = stream.runs(-(-out.size // philox.RUN_WORDS))
@@ -209,16 +217,22 @@ def _limit(p: float) -> int:
 
 def fill_kernel(kind: str, drawn: Spec, stream: Stream, **numbers: float) -> KernelFactory | None:
     """What an op that draws says of its kernel: None for small arrays and unusual dtypes."""
+    if not has_kernel(kind, drawn, **numbers):
+        return None
+    return functools.partial(compiled, kind, drawn.dtype, stream, **numbers)
+
+
+def has_kernel(kind: str, drawn: Spec, **numbers: float) -> bool:
+    """Whether a kernel is worth while, and there is one."""
     size = known_size(drawn.shape)
     if (
         size is None
         or size < config.min_elements(MIN_KERNEL_NUMBERS)
         or drawn.dtype not in fill.KINDS[kind]
     ):
-        return None
-    if kind == "integers" and numbers["high"] - numbers["low"] == 1 << 64:
-        return None  # every number there is: the words as they are
-    return functools.partial(compiled, kind, drawn.dtype, stream, **numbers)
+        return False
+    # Where every number there is may be drawn, the words are taken as they are.
+    return kind != "integers" or numbers["high"] - numbers["low"] != 1 << 64
 
 
 def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> KernelCall | None:
@@ -233,16 +247,16 @@ def compiled(kind: str, dtype: str, stream: Stream, **numbers: float) -> KernelC
     if kernel is None:
         return None
     each = fill.per_run(kind, dtype)
-    settings = _settings(kind, dtype, **numbers)
+    fields = settings(kind, dtype, **numbers)
 
     def call(out: np.ndarray, *rest: *KernelArguments) -> None:
         first = stream.take(-(-out.size // each))
-        kernel(out, stream.key, stream.number, first, **settings, cancel_check=rest[-1])
+        kernel(out, stream.key, stream.number, first, **fields, cancel_check=rest[-1])
 
     return call
 
 
-def _settings(kind: str, dtype: str, **numbers: float) -> dict[str, object]:
+def settings(kind: str, dtype: str, **numbers: float) -> dict[str, object]:
     """The parameters of a distribution as its kernel takes them."""
     if kind == "below":
         return {"limit": _limit(**numbers)}

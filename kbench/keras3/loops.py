@@ -1,0 +1,164 @@
+"""Loops of a traced step as one operation, whose body is traced once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from keras.src import tree
+from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
+
+from kbench import backend as K
+from kbench.api import operations
+from kbench.api.operations import GradientError, Spec, Tensor
+from kbench.keras3.tensor import WIDE, Traced, any_traced, in_dtype, plain, tracing
+
+MIN_ROUNDS = 8
+"""Rounds from which on a loop is one operation; fewer are laid out, and fuse with other work."""
+
+
+class _CannotLoop(Exception):
+    """The body has to be laid out: what it carries changes its form, or it stores to variables."""
+
+
+class _Leaves:
+    """The values of a nest as nodes, and nodes in the form of the nest."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = values
+        leaves = [plain(leaf) for leaf in tree.flatten(values)]
+        self.there = [leaf is not None for leaf in leaves]
+        found = [leaf for leaf in leaves if leaf is not None]
+        if not all(hasattr(leaf, "dtype") for leaf in found):
+            raise _CannotLoop
+        self.kinds = [str(leaf.dtype) for leaf in found]
+        self.shapes = [tuple(leaf.shape) for leaf in found]
+        self.nodes = [in_dtype(leaf, kind) for leaf, kind in zip(found, self.kinds, strict=True)]
+
+    @property
+    def specs(self) -> list[Spec]:
+        pairs = zip(self.shapes, self.kinds, strict=True)
+        return [Spec(shape, WIDE.get(kind, kind)) for shape, kind in pairs]
+
+    def packed(self, nodes: Sequence[Tensor]) -> Any:
+        """Nodes as traced values in the form of the nest."""
+        left = iter([Traced(node, kind) for node, kind in zip(nodes, self.kinds, strict=True)])
+        leaves = [next(left) if there else None for there in self.there]
+        return tree.pack_sequence_as(self.values, leaves)
+
+    def fits(self, other: _Leaves) -> bool:
+        """Whether the other nest can be carried on in this one's place."""
+        own, others = self.__dict__, other.__dict__
+        return all(own[name] == others[name] for name in ("there", "kinds", "shapes"))
+
+
+@contextlib.contextmanager
+def _without_stores() -> Iterator[None]:
+    """What a body stores to variables, such as states of seeds, belongs to each of its rounds."""
+    scope = get_stateless_scope() if in_stateless_scope() else None
+    before = dict(scope.state_mapping) if scope else {}
+    losses = len(scope.losses) if scope else 0
+    try:
+        yield
+        stored = scope is not None and (
+            len(scope.losses) > losses
+            or any(before.get(key) is not value for key, value in scope.state_mapping.items())
+        )
+    finally:
+        if scope is not None:
+            scope.state_mapping.clear()
+            scope.state_mapping.update(before)
+            del scope.losses[losses:]
+    if stored:
+        raise _CannotLoop
+
+
+def as_one_loop(
+    f: Callable[[Any, Any], Any], carry: Any, xs: Any, count: int, reverse: bool = False
+) -> tuple[Any, Any] | None:
+    """`f(carry, entry)` for every entry as one operation with a gradient.
+
+    Returns:
+        The last carry and the stacked results; None where rounds are to be laid out: for few of
+        them, known values, and bodies that Python has to run round by round.
+    """
+    if count < MIN_ROUNDS or tracing.known or not any_traced(carry, xs):
+        return None
+    try:
+        with _without_stores():
+            return _one_loop(f, carry, xs, count, reverse)
+    except Exception:  # where the body itself is wrong, its first round tells
+        return None
+
+
+def _one_loop(f: Any, carry: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
+    first, given = _Leaves(carry), _Leaves(xs)
+    made: list[_Leaves] = []
+
+    def step(
+        entries: Sequence[Tensor], states: Sequence[Tensor]
+    ) -> tuple[list[Tensor], list[Tensor]]:
+        entry = None if xs is None else given.packed(entries[1:])
+        after, result = f(first.packed(states), entry)
+        carried, told = _Leaves(after), _Leaves(result)
+        if not first.fits(carried):
+            raise _CannotLoop
+        made.append(told)
+        return told.nodes, carried.nodes
+
+    numbers = K.constant(np.arange(count, dtype="int32"), dtype="int32")
+    last, outputs = operations.scan(step, [numbers, *given.nodes], first.nodes, reverse)
+    results = made[-1].packed(outputs) if any(made[-1].there) else None
+    return first.packed(last), results
+
+
+def until(cond: Any, body: Any, values: Any) -> Any:
+    """`values = body(values)` while `cond(values)` holds, however often: without a gradient.
+
+    Raises:
+        NotImplementedError: the body changes shapes or dtypes of values, or stores to variables.
+        GradientError: the result is differentiated.
+    """
+    try:
+        with _without_stores():
+            return _until(cond, body, values)
+    except _CannotLoop:
+        raise NotImplementedError(
+            "while_loop: in a traced step without maximum_iterations the body must keep shapes and "
+            "dtypes of its values, and must not store to variables; maximum_iterations lifts that"
+        ) from None
+
+
+def _until(cond: Any, body: Any, values: Any) -> Any:
+    first = _Leaves(values)
+    symbols = [K.placeholder(spec.shape, dtype=spec.dtype) for spec in first.specs]
+    going = K.reshape(in_dtype(plain(cond(first.packed(symbols))), "bool"), ())
+    after = _Leaves(body(first.packed(symbols)))
+    if not first.fits(after):
+        raise _CannotLoop
+    outside = operations.read_outside([going, *after.nodes], symbols)
+    goes_on = K.function([*symbols, *outside], [going], name="while_condition")
+    round_of = K.function([*symbols, *outside], after.nodes, name="while_round")
+
+    def run(*arrays: np.ndarray) -> Any:
+        state, read = list(arrays[: len(symbols)]), list(arrays[len(symbols) :])
+        while bool(goes_on([*state, *read])[0]):
+            state = round_of([*state, *read])
+        copies = tuple(np.array(one) for one in state)
+        return copies if len(copies) > 1 else copies[0]
+
+    run.__name__ = "while_loop"
+
+    def refuse(*_arguments: Any) -> Any:
+        raise GradientError(
+            "while_loop without maximum_iterations has no gradient in a traced step; with "
+            "maximum_iterations it has one",
+            function="gradients",
+        )
+
+    given = [*first.nodes, *outside]
+    if len(symbols) == 1:
+        return first.packed([operations.numpy_call(run, given, first.specs[0], refuse)])
+    return first.packed(operations.numpy_calls(run, given, first.specs, refuse))

@@ -1,0 +1,165 @@
+"""Loops of a traced step: one operation instead of every round, with the same values."""
+
+import keras3_there  # noqa: F401  # isort: skip
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from kbench import backend as K
+from kbench.api.operations import GradientError
+from kbench.keras3 import loops
+from kbench.keras3.core import traced
+from kbench.keras3.gradients import gradients
+from kbench.keras3.tensor import Traced
+
+DRAW = np.random.RandomState(3)
+X = DRAW.uniform(-0.5, 0.5, (20, 4)).astype("float32")
+W = DRAW.uniform(-0.5, 0.5, (4, 4)).astype("float32")
+
+
+def _recurrent(x, w):
+    def step(carry, row):
+        carry = ops.tanh(ops.matmul(carry, w) + row)
+        return carry, ops.sum(carry) * row
+
+    return ops.scan(step, ops.zeros((4,)), x)
+
+
+LOOPS = {  # name -> function of X and W
+    "scan": lambda x, w: _recurrent(x, w)[1],
+    "scan_carry": lambda x, w: _recurrent(x, w)[0],
+    "scan_reverse": lambda x, w: ops.scan(lambda c, row: (c * 0.5 + row, c), w[0], x, reverse=True)[
+        1
+    ],
+    "scan_of_nests": lambda x, w: ops.scan(
+        lambda c, v: ({"a": c["a"] + v[0], "b": None}, (v[1], c["a"])),
+        {"a": w[0], "b": None},
+        (x, x * 2),
+    )[1][1],
+    "scan_without_entries": lambda x, w: ops.scan(
+        lambda c, _: (ops.matmul(c, w), c), x[0], length=12
+    )[1],
+    "scan_without_results": lambda x, w: ops.scan(lambda c, v: (c + v, None), w[0], x)[0],
+    "fori_loop": lambda x, w: ops.fori_loop(0, 20, lambda i, v: v * 0.9 + x[i], w[0]),
+    "fori_loop_of_part": lambda x, w: ops.fori_loop(
+        3, 15, lambda i, v: v + ops.cast(i, "float32") * x[i], w[0]
+    ),
+    "map": lambda x, w: ops.map(lambda row: ops.matmul(row, w), x),
+    "vectorized_map": lambda x, w: ops.vectorized_map(lambda row: ops.matmul(w, row), x),
+    "while_loop": lambda x, w: ops.while_loop(
+        lambda i, v: ops.sum(v) < 30.0,
+        lambda i, v: (i + 1, v * 1.5),
+        (0, ops.abs(x[0]) + ops.abs(w[0])),
+        maximum_iterations=40,
+    )[1],
+}
+
+
+def _value(function, arrays):
+    nodes = [K.placeholder(array.shape, dtype="float32") for array in arrays]
+    with traced():
+        found = function(*[Traced(node) for node in nodes])
+    return K.function(nodes, [found.node])(list(arrays))[0], found.node
+
+
+def _size(root):
+    seen, left = set(), [root]
+    while left:
+        node = left.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            left += node.inputs
+    return len(seen)
+
+
+def _slopes(function):
+    variables = [keras.Variable(array) for array in (X, W)]
+    return gradients(lambda: ops.sum(ops.square(function(*variables))), variables)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_one_loop_gives_what_its_rounds_give(name, monkeypatch):
+    function = LOOPS[name]
+    found, node = _value(function, (X, W))
+    slopes = _slopes(function)
+    np.testing.assert_allclose(found, function(X, W), rtol=1e-4, atol=1e-6)
+    monkeypatch.setattr(loops, "MIN_ROUNDS", 1000)
+    laid_out, long = _value(function, (X, W))
+    assert _size(node) < _size(long)
+    np.testing.assert_allclose(found, laid_out, rtol=1e-5, atol=1e-6)
+    for one, other in zip(slopes, _slopes(function), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_what_python_has_to_run_is_laid_out():
+    rates = [0.5 + 0.01 * i for i in range(20)]
+    function = lambda x, w: ops.fori_loop(0, 20, lambda i, v: v * rates[i] + x[i], w[0])  # noqa: E731
+    np.testing.assert_allclose(_value(function, (X, W))[0], function(X, W), rtol=1e-5)
+    growing = lambda x, w: ops.fori_loop(0, 10, lambda i, v: ops.concatenate([v, x[0]]), w[0])  # noqa: E731
+    np.testing.assert_allclose(_value(growing, (X, W))[0], growing(X, W), rtol=1e-6)
+
+
+def test_seeds_that_move_on_differ_from_round_to_round():
+    seed = keras.random.SeedGenerator(4)
+    model = keras.Sequential([keras.Input((4,)), _Noisy(seed)])
+    found = model.predict(X[:2], verbose=0)
+    assert len(np.unique(found.round(6))) == found.size
+
+
+class _Noisy(keras.layers.Layer):
+    def __init__(self, seed):
+        super().__init__()
+        self.seed = seed
+
+    def call(self, x):
+        def body(i, value):
+            return value + keras.random.uniform(value.shape, seed=self.seed)
+
+        return ops.fori_loop(0, 10, body, x * 0.0)
+
+    def compute_output_spec(self, x):
+        return keras.KerasTensor(x.shape, x.dtype)
+
+
+def _until_large(x, w):
+    return ops.while_loop(
+        lambda i, v: ops.sum(v) < 1e6,
+        lambda i, v: (i + 1, v * 2 + ops.abs(w[0])),
+        (0, ops.abs(x[0])),
+    )
+
+
+@pytest.mark.parametrize("part", [0, 1])
+def test_while_loop_runs_as_often_as_its_condition_holds(part):
+    eager = _until_large(X, W)[part]
+    found, _ = _value(lambda x, w: _until_large(x, w)[part], (X, W))
+    np.testing.assert_allclose(found, eager, rtol=1e-5)
+
+
+def test_while_loop_of_one_value_may_run_no_round():
+    def halved(x, w):
+        return ops.while_loop(lambda v: ops.max(v) > 1, lambda v: v / 2, x)
+
+    np.testing.assert_array_equal(_value(halved, (X, W))[0], X)
+    found, _ = _value(halved, (X * 1000, W))
+    assert 0.5 < found.max() <= 1
+
+
+def test_fori_loop_up_to_a_traced_number():
+    def total(x, w):
+        return ops.fori_loop(0, ops.cast(w[0, 0] * 0 + 13, "int32"), lambda i, v: v + x[i], w[0])
+
+    np.testing.assert_allclose(_value(total, (X, W))[0], X[:13].sum(0) + W[0], rtol=1e-5)
+
+
+def test_while_loop_without_a_bound_says_why_it_has_no_gradient():
+    with pytest.raises(GradientError, match="with maximum_iterations it has one"):
+        _slopes(lambda x, w: _until_large(x, w)[1])
+    with pytest.raises(NotImplementedError, match="keep shapes and dtypes"):
+        _value(
+            lambda x, w: ops.while_loop(
+                lambda v: ops.sum(v) < 9, lambda v: ops.concatenate([v, v]), x[0]
+            ),
+            (X, W),
+        )
