@@ -125,7 +125,11 @@ def owner_of(key: int) -> Variable:
 
 
 def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any = None) -> Any:
-    """An array, or a symbol of the trace, in a dtype; ValueError for sparse and ragged ones."""
+    """An array of its own, or a symbol of the trace, in a dtype.
+
+    Keras' layers add to tensors in place (`x += y`), which must not reach the array of a caller.
+    ValueError for sparse and ragged ones.
+    """
     if sparse:
         raise ValueError("`sparse=True` is not supported with the kbench backend")
     if ragged:
@@ -133,11 +137,13 @@ def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any
     wanted = None if dtype is None else standardize_dtype(dtype)
     if isinstance(x, KerasTensor):
         return x
-    x = plain(x)
+    given, x = x, plain(x)
     if isinstance(x, Traced):
         return x if wanted in (None, x.dtype) else elementwise.cast(x, str(wanted))
     if isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__array__"):
-        return _as_array(np.asarray(x), wanted)
+        found = _as_array(np.asarray(x), wanted)
+        own = x is not given or (found is not x and found.base is None)
+        return found if own else found.copy()
     leaves = [plain(leaf) for leaf in tree.flatten(x)]
     if any(isinstance(leaf, Traced) for leaf in leaves):
         found = _stacked(x)
@@ -169,8 +175,10 @@ def convert_to_numpy(x: Any) -> np.ndarray:
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether it is an array, or a symbol of the trace."""
-    return isinstance(x, (np.ndarray, np.generic, Traced))
+    """Whether it is an array of numbers, or a symbol of the trace; texts are no tensors."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return x.dtype.kind not in "USO"
+    return isinstance(x, Traced)
 
 
 def shape(x: Any) -> Any:

@@ -25,6 +25,7 @@ from kbench.keras3.tensor import (
     from_wide,
     in_dtype,
     is_traced,
+    own,
     plain,
     to_wide,
 )
@@ -104,7 +105,7 @@ def computed(function: Any, given: Any, rest: Any, options: Any, dtypes: list[st
         if isinstance(found, (tuple, list)):
             parts = zip(found, dtypes, strict=True)
             return type(found)([np.asarray(one).astype(dtype) for one, dtype in parts])
-        return np.asarray(found).astype(dtypes[0], copy=False)
+        return own(np.asarray(found).astype(dtypes[0], copy=False))
 
 
 def host(

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import importlib.machinery
+import inspect
 import os
 import re
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -44,6 +45,10 @@ REPAIRS = {
         '        if self._backend == "kbench":\n'
         "            return getattr(backend_module, name)\n"
         '        if self._backend == "openvino":\n',
+    ),
+    "keras.src.layers.preprocessing.image_preprocessing.equalization": (
+        '        if self.backend.name in ("jax", "openvino"):\n',
+        '        if self.backend.name in ("jax", "openvino", "kbench"):\n',
     ),
     "keras.src.export.saved_model": (
         "else:\n    raise RuntimeError(\n        f\"Backend '{backend.backend()}' must implement"
@@ -119,3 +124,13 @@ def _begin(package: ModuleType) -> None:
     prefetch()
     see_through(os.path.dirname(os.path.dirname(package.__path__[0])))  # the package keras
     see_through(os.path.dirname(__file__))
+
+
+def without_types(modules: Iterable[ModuleType]) -> None:
+    """Let `inspect.signature` say of functions what it says of Keras': names and defaults alone."""
+    for function in [one for module in modules for one in vars(module).values()]:
+        if inspect.isfunction(function) and function.__module__.startswith("kbench.keras3"):
+            told = inspect.signature(function)
+            bare = [one.replace(annotation=one.empty) for one in told.parameters.values()]
+            told = told.replace(parameters=bare, return_annotation=told.empty)
+            setattr(function, "__signature__", told)  # noqa: B010

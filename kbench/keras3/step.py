@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from keras.src import tree
 from keras.src.backend.common.stateless_scope import StatelessScope
+from keras.src.trainers.trainer import model_supports_jit
 
 from kbench import backend as K
 from kbench.api.operations import kernels_allowed
@@ -23,25 +24,33 @@ class Step:
     """A method of the model that is traced once for each structure, shapes and dtypes of a batch.
 
     With `run_eagerly` it is built anew at each call, on values that Python may look at. With
-    `jit_compile=False` its operations are run by NumPy, one after the other, and not compiled.
+    `jit_compile=False`, or with layers that cannot be compiled, it is so where a trace fails for
+    want of values. Operations of `jit_compile=False` are run by NumPy, one after the other.
     """
 
     def __init__(self, model: Any, method: Any, name: str) -> None:
         self.model, self.method, self.name = model, method, name
         self.made: dict[Any, Any] = {}
+        self.needs_values = False
 
     def __call__(self, batch: Any) -> Any:
         leaves = [np.asarray(plain(x)) for x in tree.flatten(batch) if x is not None]
         if any(leaf.dtype.kind in "USO" for leaf in leaves):  # texts are not traced
             return self.method(batch)
-        if self.model.run_eagerly:
+        if self.model.run_eagerly or self.needs_values:
             return self._eagerly(batch)
         shapes = tuple((leaf.shape, leaf.dtype.name) for leaf in leaves)
         key = (shapes, repr(tree.map_structure(lambda x: x is None, batch)))
         if key not in self.made:
             if len(self.made) >= MAX_TRACES:
                 self.made.clear()
-            self.made[key] = self._trace(batch, leaves)
+            try:
+                self.made[key] = self._trace(batch, leaves)
+            except (TypeError, ValueError, NotImplementedError):
+                if _is_compiled(self.model):
+                    raise
+                self.needs_values = True
+                return self._eagerly(batch)
         function, structure = self.made[key]
         with _kernels(self.model):
             found = function([to_wide(leaf) for leaf in leaves])
@@ -65,7 +74,8 @@ class Step:
 
     def _built(self, symbols: Any, known: bool) -> tuple[list[Any], list[Any], Any]:
         """Outputs, updates of variables, and the structure of the results."""
-        with traced(known), StatelessScope(state_mapping=_state(self.model)) as scope:
+        state = _state(self.model)
+        with traced(known), StatelessScope(state, collect_losses=True) as scope:
             before = dict(scope.state_mapping)
             results = self.method(symbols)
             updates = [
@@ -84,6 +94,11 @@ class Step:
         outputs, updates, structure = self._built(symbols, True)
         found = K.function([], outputs, updates=updates, name=self.name)([])
         return _packed(structure, found)
+
+
+def _is_compiled(model: Any) -> bool:
+    """Whether the model is compiled, as it may be without a word: no layer speaks against it."""
+    return getattr(model, "_jit_compile", None) is not False and bool(model_supports_jit(model))
 
 
 def _state(model: Any) -> list[tuple[Any, Any]]:

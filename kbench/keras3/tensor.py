@@ -103,6 +103,11 @@ def from_wide(array: np.ndarray, dtype: str) -> np.ndarray:
     return array.astype(dtype) if dtype in WIDE else array
 
 
+def own(array: np.ndarray) -> np.ndarray:
+    """The array, copied where it looks into the memory of another: `x += 1` changes x alone."""
+    return array if array.base is None else array.copy()
+
+
 def to_wide(array: np.ndarray) -> np.ndarray:
     """An array in a dtype that NumPy computes with."""
     wide = WIDE.get(array.dtype.name)

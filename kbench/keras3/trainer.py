@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from keras.src import callbacks as callbacks_module
 from keras.src import tree
+from keras.src.backend import config
 from keras.src.trainers import trainer as base_trainer
 from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
 from keras.src.trainers.epoch_iterator import EpochIterator
@@ -111,6 +112,7 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         """Train for some epochs; what arguments mean says Keras. Returns the history."""
         self._assert_compile_called("fit")
         self._eval_epoch_iterator = None
+        epochs = min(epochs, config.max_epochs() or epochs)
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = array_slicing.train_validation_split(
                 (x, y, sample_weight), validation_split=validation_split
@@ -276,7 +278,9 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
     def _on_batch(self, batch: Any, make: Any, return_dict: bool) -> Any:
         data = tree.map_structure(lambda leaf: None if leaf is None else np.asarray(leaf), batch)
         self._symbolic_build(data_batch=data)
-        logs = pythonify_logs(make()([data]))
+        function = make()
+        self.reset_metrics()
+        logs = pythonify_logs(function([data]))
         return logs if return_dict else self._flatten_metrics_in_order(logs)
 
     def predict_on_batch(self, x: Any) -> Any:

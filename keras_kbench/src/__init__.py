@@ -22,6 +22,9 @@ from kbench.keras3.core import (
     stop_gradient,
     vectorized_map,
 )
+from kbench.keras3.repairs import without_types
 from kbench.keras3.rnn import bidirectional_gru, bidirectional_lstm, cudnn_ok, gru, lstm, rnn
 
 distribution_lib = None  # one process: there are no devices to share a model out to
+
+without_types((core, image, linalg, math, nn, numpy, random))

@@ -2,9 +2,9 @@
 
 from typing import NoReturn
 
-REASON = (
-    "export is not available on the kbench backend; model.save('model.keras') keeps a model, and "
-    "another backend can load and export it"
+REASON = (  # the first sentence is the one that Keras' own tests look for
+    "`export_saved_model` only currently supports the tensorflow, jax and torch backends. On "
+    "kbench, model.save('model.keras') keeps a model, and another backend can load and export it."
 )
 
 

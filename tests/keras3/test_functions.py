@@ -1,10 +1,14 @@
 """Functions of Keras 3: an eager call and a trace agree, and gradients are those of differences."""
 
 import keras3_there  # noqa: F401  # isort: skip
+import inspect
+import itertools
+
 import keras
 import numpy as np
 import pytest
 from keras import ops
+from keras.src import backend
 
 from kbench import backend as K
 from kbench.backend import ArgumentError
@@ -100,7 +104,15 @@ SMOOTH = {  # name -> function of the operands behind it, all of float64
     "resize": (lambda x: ops.image.resize(x, (7, 4), antialias=True), IMAGE),
     "resize_bicubic": (lambda x: ops.image.resize(x, (7, 9), "bicubic"), IMAGE),
     "rgb_to_hsv": (ops.image.rgb_to_hsv, IMAGE),
+    "resize_to_a_line": (
+        lambda x: ops.image.resize(x, (5, 90), crop_to_aspect_ratio=True),
+        IMAGE,
+    ),
     "gaussian_blur": (ops.image.gaussian_blur, IMAGE),
+    "gaussian_blur_of_a_drawn_width": (
+        lambda x: ops.image.gaussian_blur(IMAGE, (3, 5), x[0, :2] + 0.5),
+        X,
+    ),
     "affine": (
         lambda x: ops.image.affine_transform(x, np.array([0.9, 0.1, 0.3, 0, 1.1, 0.2, 0, 0])),
         IMAGE,
@@ -116,6 +128,10 @@ SMOOTH = {  # name -> function of the operands behind it, all of float64
     "moments": (lambda x: ops.moments(x, 0)[1], X),
     "binary_crossentropy": (lambda x, y: ops.binary_crossentropy(y, x), X, Y),
     "categorical_crossentropy": (lambda x, y: ops.categorical_crossentropy(y, x), X, Y),
+    "ctc_loss_with_blanks": (
+        lambda x: ops.ctc_loss(np.array([[1, 0], [0, 2]]), x[:, :, :, 0], [2, 2], [5, 4]),
+        IMAGE,
+    ),
     "ctc_loss": (
         lambda x: ops.ctc_loss(np.array([[1, 2], [2, 1]]), x[:, :, :, 0], [2, 1], [5, 4]),
         IMAGE,
@@ -169,6 +185,58 @@ def test_narrow_floats_are_rounded_once(dtype):
     np.testing.assert_allclose(value.astype("float32"), eager.astype("float32"), rtol=1e-2)
 
 
+IN_PLACES_OF_THEIR_OWN = {
+    "convert_to_tensor": ops.convert_to_tensor,
+    "cast": lambda x: ops.cast(x, "float64"),
+    "array": ops.array,
+    "reshape": lambda x: ops.reshape(x, (4, 3)),
+    "transpose": ops.transpose,
+    "squeeze": lambda x: ops.squeeze(ops.expand_dims(x, 0)),
+    "flip": lambda x: ops.flip(x, 0),
+    "moveaxis": lambda x: ops.moveaxis(x, 0, 1),
+    "diagonal": ops.diagonal,
+    "split": lambda x: ops.split(x, 2, axis=1)[0],
+}
+
+
+@pytest.mark.parametrize("name", IN_PLACES_OF_THEIR_OWN)
+def test_a_result_that_is_added_to_leaves_the_operand_alone(name):
+    x = np.array(X)
+    found = IN_PLACES_OF_THEIR_OWN[name](x)
+    found += 1.0
+    np.testing.assert_array_equal(x, X)
+
+
+@pytest.mark.parametrize(
+    "name", ["add", "elu", "relu", "amax", "bitwise_or", "fft", "qr", "scan", "unique"]
+)
+def test_signatures_are_those_of_keras(name):
+    modules = (backend.numpy, backend.nn, backend.math, backend.linalg, backend.core)
+    function = next(getattr(one, name) for one in modules if hasattr(one, name))
+    assert inspect.signature(function) == inspect.signature(getattr(ops, name))
+
+
+def test_places_of_what_unique_fills_up_are_that_of_the_first():
+    values, places = ops.unique(np.array([3, 1, 2, 1]), return_index=True, size=5, fill_value=-1)
+    np.testing.assert_array_equal(values, [1, 2, 3, -1, -1])
+    np.testing.assert_array_equal(places, [1, 2, 0, 1, 1])
+
+
+def test_edges_of_bins_may_be_a_list():
+    edges = [0.3, 0.5, 0.7]
+    node = K.placeholder(X.shape, dtype="float64")
+    with traced():
+        found = ops.digitize(Traced(node), edges)
+    eager = ops.digitize(X, edges)
+    np.testing.assert_array_equal(eager, np.digitize(X, edges))
+    np.testing.assert_array_equal(K.function([node], [found.node])([X])[0], eager)
+
+
+def test_texts_are_no_tensors():
+    assert ops.is_tensor(X)
+    assert not ops.is_tensor(np.array(["a", "b"]))
+
+
 def test_eager_functions_promote_as_keras_does():
     found = ops.add(np.ones(3, "int32"), np.ones(3, "float32"))
     assert found.dtype == "float32"
@@ -211,9 +279,31 @@ def test_gradients_of_what_is_no_function_is_refused():
         gradients(np.ones(()), [])
 
 
-def test_a_blank_among_labels_is_refused():
-    with pytest.raises(ArgumentError):
-        ops.ctc_loss(np.array([[0, 1]]), np.ones((1, 5, 3), "float32"), [2], [5])
+def _spellings(labels, steps):
+    """Every way to lay labels out in time, as states of them and of the blanks between."""
+    states = [0, *(one for label in labels for one in (label, 0))]
+    for way in itertools.combinations_with_replacement(range(len(states)), steps):
+        moves = list(zip((-1, *way), way, strict=False))
+        over = [states[b] != states[b - 2] if b > 1 else b == 1 for a, b in moves if b == a + 2]
+        if all(b - a <= 2 for a, b in moves) and all(over) and way[-1] >= len(states) - 2:
+            yield [states[s] for s in way]
+
+
+@pytest.mark.parametrize("labels", [[0, 1], [1, 0, 2], [2, 0, 0], [0]])
+def test_the_blank_is_a_label_like_any_other(labels):
+    logits = DRAW.uniform(-1, 1, (1, 5, 3))
+    shares = np.exp(logits[0]) / np.exp(logits[0]).sum(-1, keepdims=True)
+    chance = sum(np.prod(shares[range(5), way]) for way in _spellings(labels, 5))
+    found = ops.ctc_loss(np.array([labels]), logits, [len(labels)], [5])
+    np.testing.assert_allclose(found, [-np.log(chance)], rtol=1e-5)
+
+
+def test_a_label_that_is_no_class_is_refused():
+    with pytest.raises(
+        ArgumentError,
+        match="label 5 at position 1 is out of range; y_pred has 3 classes, so 0 to 2",
+    ):
+        ops.ctc_loss(np.array([[0, 5]]), np.ones((1, 5, 3), "float32"), [2], [5])
 
 
 @pytest.mark.parametrize("source", ["float16", "bfloat16", "float32", "float64"])

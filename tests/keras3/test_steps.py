@@ -39,6 +39,39 @@ def test_the_ways_to_run_a_step_agree(options):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("eager", [False, True])
+def test_losses_of_layers_count_in_a_step(eager):
+    class Adding(layers.Layer):
+        def call(self, x):
+            self.add_loss(0.25 * keras.ops.mean(x))
+            return x
+
+    keras.utils.set_random_seed(3)
+    dense = layers.Dense(2, activity_regularizer=keras.regularizers.L2(0.5))
+    model = keras.Sequential([keras.Input((5,)), dense, Adding()])
+    model.compile(keras.optimizers.SGD(0.01), "mse", run_eagerly=eager)
+    y = model(X)
+    wanted = np.mean((y - Y) ** 2) + 0.5 * np.sum(y**2) / len(X) + 0.25 * np.mean(y)
+    np.testing.assert_allclose(model.train_on_batch(X, Y), wanted, rtol=1e-5)
+    assert model.evaluate(X, Y, verbose=0) < wanted
+
+
+def test_each_batch_is_measured_by_itself():
+    model = _model()
+    model.train_on_batch(X, Y)
+    wanted = model.evaluate(X, Y, verbose=0)
+    np.testing.assert_allclose(model.test_on_batch(X, Y), wanted, rtol=1e-5)
+    np.testing.assert_allclose(model.train_on_batch(X, Y), wanted, rtol=1e-5)
+
+
+def test_the_most_epochs_are_those_that_keras_is_told():
+    keras.config.set_max_epochs(1)
+    try:
+        assert len(_losses(_model())[0]) == 1
+    finally:
+        keras.config.set_max_epochs(None)
+
+
 def test_run_eagerly_shows_values_to_python():
     seen = []
 

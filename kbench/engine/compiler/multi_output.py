@@ -12,7 +12,8 @@ from kbench.engine.graph.traverse import walk
 
 
 def _key(joint: tuple[Op, int], node: Tensor) -> Hashable:
-    return (joint[0], tuple(id(operand) for operand in node.inputs))
+    attrs = tuple(sorted(node.attrs.items(), key=lambda entry: entry[0]))
+    return (joint[0], attrs, tuple(id(operand) for operand in node.inputs))
 
 
 def fuse_outputs(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
@@ -32,7 +33,7 @@ def fuse_outputs(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
         key = _key(node.op.joint, node)
         whole = made.get(key)
         if whole is None:
-            whole = made[key] = make_node(op, node, *inputs)
+            whole = made[key] = make_node(op, node, *inputs, **node.attrs)
         return Tensor.derived(RESULT, (whole,), {"index": index}, node.spec, node)
 
     return rebuild(roots, stop, visit)

@@ -104,24 +104,27 @@ def hsv_to_rgb(images: Any, data_format: Any = None) -> Any:
 def gaussian_blur(
     images: Any, kernel_size: Any = (3, 3), sigma: Any = (1.0, 1.0), data_format: Any = None
 ) -> Any:
-    """Every pixel a mean of those around it, by how near they are."""
+    """Every pixel a mean of those around it, by how near they are; first across, then down."""
     x = layout.known(images)
     axis = _channel_axis(x, data_format)
     single = len(x.shape) == 3
     dtype = str(dtype_of(x))
     x = layout.expand_dims(x, 0) if single else x
-    lines = [_bell(int(n), float(s)) for n, s in zip(kernel_size, np.asarray(sigma), strict=True)]
-    kernel = np.outer(*lines)[:, :, None, None]
-    kernel = np.tile(kernel, (1, 1, x.shape[axis], 1)).astype(elementwise.float_type(x))
+    across, down = (_bell(int(n), sigma[i]) for i, n in enumerate(kernel_size))
+    down, across = layout.reshape(down, (-1, 1, 1, 1)), layout.reshape(across, (1, -1, 1, 1))
+    kernel = elementwise.multiply(down, across)
+    kernel = layout.tile(kernel, (1, 1, x.shape[axis], 1))
+    kernel = elementwise.cast(kernel, elementwise.float_type(x))
     form = "channels_last" if axis == -1 else "channels_first"
     found = depthwise_conv(x, kernel, 1, "same", form, 1)
     return elementwise.cast(layout.squeeze(found, 0) if single else found, dtype)
 
 
-def _bell(size: int, sigma: float) -> np.ndarray:
-    places = np.arange(size) - (size - 1) / 2
-    found = np.exp(-0.5 * (places / sigma) ** 2)
-    return np.asarray(found / found.sum())
+def _bell(size: int, sigma: Any) -> Any:
+    places = (np.arange(size) - (size - 1) / 2).astype("float32")
+    away = elementwise.square(elementwise.divide(places, sigma))
+    found = elementwise.exp(elementwise.multiply(away, -0.5))
+    return elementwise.divide(found, reduce.sum(found))
 
 
 def sobel_edges(images: Any, data_format: Any = None) -> Any:

@@ -163,8 +163,8 @@ def resize(
 
 def _cropped(x: Any, first: int, goal: tuple[int, int]) -> Any:
     height, width = x.shape[first : first + 2]
-    rows = min(height, int(float(width * goal[0]) / goal[1]))
-    columns = min(width, int(float(height * goal[1]) / goal[0]))
+    rows = max(1, min(height, int(float(width * goal[0]) / goal[1])))
+    columns = max(1, min(width, int(float(height * goal[1]) / goal[0])))
     top, left = int((height - rows) / 2), int((width - columns) / 2)
     lead = (slice(None),) * first
     return x[(*lead, slice(top, top + rows), slice(left, left + columns))]

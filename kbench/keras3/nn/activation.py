@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any
@@ -29,10 +30,15 @@ def _curve(build: Callable[..., Any], kind: str = "float") -> Callable[..., Any]
 
     call.__name__ = build.__name__
     call.__doc__ = build.__doc__
+    setattr(call, "__signature__", inspect.signature(build))  # noqa: B010
     return call
 
 
-relu = _curve(K.relu, "same")
+def _relu(x: Any) -> Any:
+    return K.relu(x)
+
+
+relu = _curve(_relu, "same")
 sigmoid = _curve(K.sigmoid)
 tanh = _curve(K.tanh)
 softplus = _curve(K.softplus)

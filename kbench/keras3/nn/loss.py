@@ -131,17 +131,23 @@ def _blank_last(logits: Any, mask_index: int) -> Any:
 def ctc_loss(
     target: Any, output: Any, target_length: Any, output_length: Any, mask_index: int = 0
 ) -> Any:
-    """Less the logarithm of the chance that a sequence of logits means the labels."""
+    """Less the logarithm of the chance that a sequence of logits means the labels.
+
+    A label `mask_index`, the blank, is a label like any other: rows are filled up with it.
+    """
     target, output = layout.known(target), layout.known(output)
-    count = output.shape[-1]
-    blank = mask_index % count
+    last = output.shape[-1] - 1
+    blank = mask_index % (last + 1)
     labels = elementwise.cast(target, "int32")
-    behind = elementwise.cast(elementwise.greater(labels, blank), "int32")
-    blanks = elementwise.equal(labels, blank)  # refused by the engine where they count
-    labels = elementwise.where(blanks, count - 1, elementwise.subtract(labels, behind))
+    if blank != last:  # they change places: the engine has the blank last
+        order = np.arange(last + 1)
+        order[[blank, last]] = last, blank
+        output = index.take(output, order, axis=-1)
+        swapped = elementwise.where(elementwise.equal(labels, last), blank, labels)
+        labels = elementwise.where(elementwise.equal(labels, blank), last, swapped)
     dtype = elementwise.float_type(output)
     wide = "float32" if dtype in ("float16", "bfloat16") else dtype
-    logits = elementwise.cast(_blank_last(output, mask_index), wide)
+    logits = elementwise.cast(output, wide)
     return _ctc_cost(labels, logits, target_length, output_length)
 
 

@@ -37,6 +37,14 @@ def _binary(name: str, form: Any, rule: Any = None) -> Any:
     return host(2, rule)(function)
 
 
+def _bits(name: str, form: Any) -> Any:
+    def function(x: Any, y: Any) -> Any:
+        return form(x, y)
+
+    function.__name__ = name
+    return host(2)(function)
+
+
 def _flat(g: Any, y: Any, x: Any) -> None:
     """The rule of functions that are constant in pieces."""
 
@@ -183,15 +191,15 @@ def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None)
     return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 
-bitwise_and = _binary("bitwise_and", np.bitwise_and)
-bitwise_or = _binary("bitwise_or", np.bitwise_or)
-bitwise_xor = _binary("bitwise_xor", np.bitwise_xor)
+bitwise_and = _bits("bitwise_and", np.bitwise_and)
+bitwise_or = _bits("bitwise_or", np.bitwise_or)
+bitwise_xor = _bits("bitwise_xor", np.bitwise_xor)
 bitwise_not = _unary("bitwise_not", np.bitwise_not)
 bitwise_invert = _unary("bitwise_invert", np.bitwise_not)
-bitwise_left_shift = _binary("bitwise_left_shift", np.left_shift)
-bitwise_right_shift = _binary("bitwise_right_shift", np.right_shift)
-left_shift = _binary("left_shift", np.left_shift)
-right_shift = _binary("right_shift", np.right_shift)
+bitwise_left_shift = _bits("bitwise_left_shift", np.left_shift)
+bitwise_right_shift = _bits("bitwise_right_shift", np.right_shift)
+left_shift = _bits("left_shift", np.left_shift)
+right_shift = _bits("right_shift", np.right_shift)
 
 
 def _set_operators() -> None:

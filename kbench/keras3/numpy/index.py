@@ -143,10 +143,14 @@ def searchsorted(sorted_sequence: Any, values: Any, side: Any = "left") -> Any:
     return np.searchsorted(sorted_sequence, values, side)
 
 
-@host(1, dtype="int32")
 def digitize(x: Any, bins: Any) -> Any:
-    """The number of the bin in which each element lies."""
-    return np.digitize(x, to_wide(np.asarray(bins)))
+    """The number of the bin in which each element lies; the edges of bins are known."""
+    return _digitize(x, np.asarray(bins))
+
+
+@host(1, dtype="int32", name="digitize")
+def _digitize(x: Any, bins: np.ndarray) -> Any:
+    return np.digitize(x, to_wide(bins))
 
 
 def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Any:
@@ -256,7 +260,7 @@ def _resized(values: Any, first: Any, counts: Any, axis: int, size: int, fill: A
     else:
         filled = np.pad(values, widths, constant_values=fill)
     missing = (0, size - there)
-    start = int(first[0]) if fill is None and len(first) else 0
+    start = int(first[0]) if len(first) else 0
     return filled, np.pad(first, missing, constant_values=start), np.pad(counts, missing)
 
 

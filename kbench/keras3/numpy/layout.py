@@ -11,7 +11,7 @@ from keras.src.backend.common.dtypes import result_type
 from kbench import backend as K
 from kbench.keras3.host import common_dtype, host, operand
 from kbench.keras3.numpy.elementwise import array_in
-from kbench.keras3.tensor import Traced, in_dtype, is_traced
+from kbench.keras3.tensor import Traced, in_dtype, is_traced, own
 
 
 def known(x: Any) -> Any:
@@ -28,7 +28,7 @@ def reshape(x: Any, newshape: Any) -> Any:
     """The same elements in another shape."""
     x = known(x)
     if not is_traced(x):
-        return np.reshape(x, _sizes(newshape))
+        return own(np.reshape(x, _sizes(newshape)))
     return Traced(K.reshape(x.node, _sizes(newshape)), x.dtype)
 
 
@@ -41,7 +41,7 @@ def transpose(x: Any, axes: Any = None) -> Any:
     """The axes in another order; reversed without one."""
     x = known(x)
     if not is_traced(x):
-        return np.transpose(x, axes)
+        return own(np.transpose(x, axes))
     rank = x.ndim
     order = tuple(range(rank))[::-1] if axes is None else tuple(int(i) % rank for i in axes)
     return Traced(K.permute_dimensions(x.node, order), x.dtype)
@@ -284,7 +284,8 @@ def _parts(x: Any, sections: Any, axis: int, equal: bool) -> list[Any]:
     lead = (slice(None),) * (axis % len(x.shape))
     found = []
     for start, stop in _bounds(x.shape[axis], sections, equal):
-        found.append(x[(*lead, slice(start, stop))])
+        part = x[(*lead, slice(start, stop))]
+        found.append(part if is_traced(part) else own(part))
     return found
 
 

@@ -94,7 +94,7 @@ def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Any:
 # ------------------------------------------------------------------ einsum
 
 
-def einsum(subscripts: str, *operands: Any, **options: Any) -> Any:
+def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:
     """Sums of products by labels of axes; several operands two at a time, the cheapest first."""
     given = [layout.known(x) for x in operands]
     dtype = _einsum_dtype(subscripts, given)

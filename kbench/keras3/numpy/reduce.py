@@ -98,8 +98,18 @@ def _extreme(build: Any, form: Any, between: Any) -> Callable[..., Any]:
     return fold
 
 
-max = amax = _extreme(K.max, np.max, elementwise.maximum)
-min = amin = _extreme(K.min, np.min, elementwise.minimum)
+max = _extreme(K.max, np.max, elementwise.maximum)
+min = _extreme(K.min, np.min, elementwise.minimum)
+
+
+def amax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The largest element along axes."""
+    return max(x, axis, keepdims)
+
+
+def amin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """The smallest element along axes."""
+    return min(x, axis, keepdims)
 
 
 def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:

@@ -1,12 +1,14 @@
 """Connectionist temporal classification: the cost of labels whose places in time are unknown.
 
 The cost, its slope and the change of the slope are one op each, so that gradients can be
-differentiated once more. The arithmetic is in `lattice.py`; decoding is in `decode.py`.
+differentiated once more. The arithmetic is in `lattice.py`; decoding is in `decode.py`. With the
+attribute `blanks` the blank may be among the labels, where it is a label like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -73,23 +75,24 @@ def _rows(y_pred: Spec, labels: Spec, steps: Spec, lengths: Spec) -> Dim:
     return common_size(named, "rows")
 
 
-def _cost_infer(y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec) -> Spec:
+def _cost_infer(
+    y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec, *, blanks: bool = False
+) -> Spec:
     return Spec((_rows(y_pred, y_true, input_length, label_length), 1), y_pred.dtype)
 
 
-def _slope_infer(y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec) -> Spec:
+def _slope_infer(
+    y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec, *, blanks: bool = False
+) -> Spec:
     rows = _rows(y_pred, y_true, input_length, label_length)
     return Spec((rows, *y_pred.shape[1:]), y_pred.dtype)
 
 
-def _bend_infer(
-    v: Spec, y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec
-) -> Spec:
-    return _slope_infer(y_pred, y_true, input_length, label_length)
+def _bend_infer(v: Spec, *operands: Spec, blanks: bool = False) -> Spec:
+    return _slope_infer(*operands)
 
 
-def _both_infer(y_pred: Spec, y_true: Spec, input_length: Spec, label_length: Spec) -> Specs:
-    operands = (y_pred, y_true, input_length, label_length)
+def _both_infer(*operands: Spec, blanks: bool = False) -> Specs:
     return several([_cost_infer(*operands), _slope_infer(*operands)])
 
 
@@ -119,7 +122,12 @@ def checked_lengths(name: str, lengths: np.ndarray, most: int, what: str) -> np.
 
 
 def _checked(
-    x: np.ndarray, labels: np.ndarray, steps: np.ndarray, lengths: np.ndarray
+    x: np.ndarray,
+    labels: np.ndarray,
+    steps: np.ndarray,
+    lengths: np.ndarray,
+    *,
+    blanks: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The operands as arithmetic needs them: nothing in them points outside of an array."""
     rows, time, classes = x.shape
@@ -128,32 +136,48 @@ def _checked(
     lengths = checked_lengths("label_length", lengths, width, f"y_true has {width} labels")
     used = np.arange(width) < lengths[:, None]
     numbers = whole_numbers("y_true", np.where(used, labels, labels.dtype.type(0)))
-    wrong = used & ((numbers < 0) | (numbers > classes - 2))
+    most = classes - 1 if blanks else classes - 2
+    wrong = used & ((numbers < 0) | (numbers > most))
     if wrong.any():
         row, place = (int(index) for index in np.argwhere(wrong)[0])
-        fits = f"0 to {classes - 2}" if classes > 1 else "none"
+        fits = f"0 to {most}" if most >= 0 else "none"
         raise ArgumentError(
             f"row {row}: label {numbers[row, place]} at position {place} is out of range; "
-            f"y_pred has {classes} classes, the last is the blank, so {fits} fit"
+            f"y_pred has {classes} classes{'' if blanks else ', the last is the blank'}, "
+            f"so {fits} fit"
         )
     return x, numbers, steps, lengths
 
 
-def _cost_numpy(out: np.ndarray | None, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
+def _cost_numpy(
+    out: np.ndarray | None, x: np.ndarray, *rest: np.ndarray, blanks: bool = False
+) -> np.ndarray:
     out = _result(out, (len(x), 1), x.dtype)
     with np.errstate(over="ignore"):
-        out[:, 0] = lattice.cost(*_checked(x, *rest))
+        out[:, 0] = lattice.cost(*_checked(x, *rest, blanks=blanks))
     return out
 
 
-def _slope_numpy(out: np.ndarray | None, x: np.ndarray, *rest: np.ndarray) -> np.ndarray:
-    return lattice.slope(_result(out, x.shape, x.dtype), *_checked(x, *rest))
+def _slope_numpy(
+    out: np.ndarray | None, x: np.ndarray, *rest: np.ndarray, blanks: bool = False
+) -> np.ndarray:
+    return lattice.slope(_result(out, x.shape, x.dtype), *_checked(x, *rest, blanks=blanks))
 
 
 def _bend_numpy(
-    out: np.ndarray | None, v: np.ndarray, x: np.ndarray, *rest: np.ndarray
+    out: np.ndarray | None,
+    v: np.ndarray,
+    x: np.ndarray,
+    *rest: np.ndarray,
+    blanks: bool = False,
 ) -> np.ndarray:
-    return lattice.bend(_result(out, x.shape, x.dtype), v, *_checked(x, *rest))
+    return lattice.bend(_result(out, x.shape, x.dtype), v, *_checked(x, *rest, blanks=blanks))
+
+
+def _both_numpy(
+    out: None, *arrays: np.ndarray, blanks: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    return _cost_numpy(out, *arrays, blanks=blanks), _slope_numpy(out, *arrays, blanks=blanks)
 
 
 def _result(
@@ -165,16 +189,22 @@ def _result(
 # ------------------------------------------------------------------ the ops
 
 
-def _cost_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Tensor | None, ...]:
-    return expand_dims(g, -1) * apply(SLOPE, *operands), None, None, None
+def _cost_gradient(
+    g: Tensor, y: Tensor, *operands: Tensor, **attrs: Any
+) -> tuple[Tensor | None, ...]:
+    return expand_dims(g, -1) * apply(SLOPE, *operands, **attrs), None, None, None
 
 
-def _slope_gradient(g: Tensor, y: Tensor, *operands: Tensor) -> tuple[Tensor | None, ...]:
-    return apply(BEND, g, *operands), None, None, None
+def _slope_gradient(
+    g: Tensor, y: Tensor, *operands: Tensor, **attrs: Any
+) -> tuple[Tensor | None, ...]:
+    return apply(BEND, g, *operands, **attrs), None, None, None
 
 
 def _kernel(which: str) -> KernelSelector:
-    def kernel(x: Spec, labels: Spec, steps: Spec, lengths: Spec) -> KernelFactory | None:
+    def kernel(
+        x: Spec, labels: Spec, steps: Spec, lengths: Spec, blanks: bool = False
+    ) -> KernelFactory | None:
         size = np.prod([size or 0 for size in x.shape], dtype=np.int64)
         if size < config.min_elements(MIN_KERNEL_ACTIVATIONS) or x.dtype not in (
             "float32",
@@ -194,7 +224,7 @@ def _kernel(which: str) -> KernelSelector:
                 cost: np.ndarray | None = None,
             ) -> None:
                 *arrays, cancel_check = rest
-                _, numbers, steps, lengths = _checked(x, *arrays)
+                _, numbers, steps, lengths = _checked(x, *arrays, blanks=blanks)
                 if which != "cost":
                     lattice.require_row(x, numbers)
                 states, skips = lattice.states_of(numbers, lengths, x.shape[2])
@@ -213,7 +243,7 @@ def _kernel(which: str) -> KernelSelector:
     return kernel
 
 
-def _work(x: Spec, labels: Spec, *_rest: Spec) -> int:
+def _work(x: Spec, labels: Spec, *_rest: Spec, blanks: bool = False) -> int:
     """FLOP for each row: about 30 for each state and step, each way."""
     return 60 * (x.shape[1] or 0) * (2 * (labels.shape[1] or 0) + 1)
 
@@ -223,7 +253,7 @@ BOTH = register(
         "ctc_cost_and_slope",
         "several",
         _both_infer,
-        lambda out, *arrays: (_cost_numpy(None, *arrays), _slope_numpy(None, *arrays)),
+        _both_numpy,
         None,
         allocates=True,
         kernel=_kernel("both"),
@@ -271,9 +301,11 @@ def log_predictions(y_pred: Operand) -> Tensor:
 def ctc_cost(logits: Tensor, y_true: Tensor, input_length: Tensor, label_length: Tensor) -> Tensor:
     """`ctc_batch_cost` of logits, of which the softmax is taken, in their dtype.
 
+    The blank may be among the labels, too: steps that spell it have its probability, as the steps
+    between labels do.
     Gradient: to `logits`, twice differentiable.
     """
-    return apply(COST, logits, y_true, input_length, label_length)
+    return apply(COST, logits, y_true, input_length, label_length, blanks=True)
 
 
 def ctc_batch_cost(

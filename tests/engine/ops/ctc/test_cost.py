@@ -13,6 +13,7 @@ from sampling import every
 from kbench import backend as K
 from kbench.engine.kernels.ctc import api as kernels
 from kbench.engine.ops.ctc import lattice
+from kbench.engine.ops.ctc.cost import ctc_cost
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -187,6 +188,27 @@ def test_compiled_equals_numpy(
     tolerance = 1e-6 if dtype == "float32" else 1e-12
     for one, other in zip(results["off"], results["wait"], strict=True):
         np.testing.assert_allclose(one, other, tolerance, tolerance)
+
+
+def test_the_blank_is_a_label_on_every_tier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its cost and gradient are those of a class that is like the blank in every step."""
+    y_true, y_pred, steps, lengths = operands(3, 5, 60, 20, 12)
+    logits = np.log(y_pred + 1e-3)
+    y_true[:, 2:5] = y_true[:2, 6] = 19
+    twice = np.concatenate([logits, logits[:, :, -1:]], axis=2)
+    share = np.exp(logits[:, :, -1]) / np.exp(logits).sum(axis=2)
+    running = np.arange(60) < np.ravel(steps)[:, None]
+    whole = [K.constant(one, dtype="float64") for one in (twice, y_true, steps, lengths)]
+    wanted = K.eval(ctc_cost(*whole))[:, 0]
+    wanted = wanted - (np.log1p(share) * running).sum(axis=1)  # the classes of `twice` sum to more
+    results = {}
+    for mode in ("off", "wait"):
+        monkeypatch.setenv("KBENCH_JIT", mode)
+        x = K.placeholder(logits.shape, dtype="float64")
+        cost = ctc_cost(x, *map(K.constant, (y_true, steps, lengths)))
+        results[mode] = K.function([x], [cost, K.gradients(K.sum(cost), x)[0]])([logits])
+        np.testing.assert_allclose(results[mode][0][:, 0], wanted, 1e-9)
+    np.testing.assert_allclose(results["off"][1], results["wait"][1], 1e-9, 1e-12)
 
 
 @pytest.mark.parametrize("mode", ["off", "wait"])
