@@ -407,8 +407,11 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         """Bring every control in line with the slice, without hearing of it."""
         shown = self._axes()
         pixels = self.mode.value == "image"
+        row, col = self.slice.row_axis, self.slice.col_axis
+        if pixels and self._array.ndim > 1:
+            row, col, _channels = drawable.image_axes(self._array.shape, config.image_data_format())
         with self._own_changes():
-            self.rows.value, self.cols.value = self.slice.row_axis, self.slice.col_axis
+            self.rows.value, self.cols.value = row, col
             self.index.value = self._index()
             for control in (self.rows, self.cols, self.index):
                 control.disabled = pixels  # the axes of an image go by the image_data_format

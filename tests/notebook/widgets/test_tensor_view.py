@@ -146,6 +146,7 @@ def test_images_are_drawn_in_either_data_format(
 
 def test_controls_of_an_image_are_those_that_matter() -> None:
     view = TensorView(np.zeros((2, 3, 8, 6, 3)), "a", mode="image")
+    assert (view.rows.value, view.cols.value) == (2, 3)  # not those of the channels
     assert [one.disabled for one in view.steppers] == [False, False, True, True, True]
     assert view.rows.disabled and view.cols.disabled and view.index.disabled
     view.steppers[1].value = 2
