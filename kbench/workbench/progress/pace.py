@@ -94,6 +94,7 @@ class Pace:
         self._cell += 1
         self._told = None
         courses.program.cell_started(self._names().values())
+        self._leave_courses()  # where the cell before was told of no end
         self._leave_courses = courses.program.listen()
         self._busy = True
         self._wake.set()
