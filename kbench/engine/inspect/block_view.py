@@ -67,13 +67,30 @@ def extremes(part: Array, rows: int, cols: int) -> tuple[Numbers, Numbers, NDArr
     return low, high, bad
 
 
+def _ordered(bits: NDArray[np.int16]) -> NDArray[np.int16]:
+    """Integers in the order of the float16 numbers that have these bits, or the bits of these."""
+    return np.bitwise_xor(bits, np.bitwise_and(bits >> 15, np.int16(0x7FFF)))
+
+
+def _ends(piece: Array) -> tuple[Array, Array]:
+    """The least and the greatest of each column; NaN in one of them where the column has any.
+
+    NumPy compares float16 one by one: as integers they take a tenth of the time.
+    """
+    if piece.dtype != np.float16:
+        return piece.min(axis=0), piece.max(axis=0)
+    keys = _ordered(piece.view(np.int16))
+    low, high = (_ordered(keys.min(axis=0)), _ordered(keys.max(axis=0)))
+    return low.view(np.float16), high.view(np.float16)
+
+
 def _line(part: Array, first: int, end: int) -> tuple[Numbers, Numbers, NDArray[np.bool_] | None]:
     """The same of each column between two rows; None where everything is finite."""
     least: Any = None
     most: Any = None
     wrong: Any = None
     for piece in _lines(part, first, end):
-        low, high = piece.min(axis=0), piece.max(axis=0)
+        low, high = _ends(piece)
         if piece.dtype.kind == "f" and not (np.isfinite(low).all() and np.isfinite(high).all()):
             finite = np.isfinite(piece)
             kept = np.where(finite, piece, np.nan)
