@@ -2,7 +2,7 @@
 
 A backend's first process finds nothing: kbench an empty cache of kernels, the others perhaps files
 that no one has read yet. Its second process finds what the first left, and is what is measured. The
-losses of a batch and of four epochs must agree before anything is timed.
+losses of a batch and of an epoch must agree before anything is timed.
 """
 
 from __future__ import annotations

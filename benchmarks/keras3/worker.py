@@ -63,7 +63,7 @@ class Worker(worker.Worker):
 
     def start(self, name: str) -> dict[str, Any]:
         """Build a model and fit one batch: seconds of both, and the memory before."""
-        from keras3.cases import BATCHES, CASES, EPOCHS
+        from keras3.cases import BATCHES, CASES
         from keras3.models import build
 
         self.forget()
@@ -75,7 +75,7 @@ class Worker(worker.Worker):
         self.fit: dict[str, Any] = {"batch_size": batch, "shuffle": False, "verbose": 0}
         first = model.fit(inputs[:batch], targets[:batch], **self.fit).history["loss"]
         at = time.perf_counter()
-        losses = model.fit(inputs, targets, epochs=EPOCHS, **self.fit).history["loss"]
+        losses = model.fit(inputs, targets, **self.fit).history["loss"]
         self.model, self.inputs, self.targets, self.steps = model, inputs, targets, BATCHES
         row = {"build": built - begun, "first": at - built, "before": before}
         return {**row, "losses": [float(loss) for loss in first + losses]}

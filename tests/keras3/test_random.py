@@ -7,7 +7,9 @@ import pytest
 from keras import random
 
 from kbench import backend as K
+from kbench.api.operations import GradientError
 from kbench.keras3.core import traced
+from kbench.keras3.gradients import gradients
 from kbench.keras3.tensor import Traced, from_wide, is_traced, to_wide
 
 LOGITS = np.log(np.array([[0.1, 0.2, 0.7], [0.5, 0.4, 0.1]], "float32"))
@@ -105,3 +107,14 @@ def test_a_layer_drops_anew_at_each_step_and_again_from_its_seed():
     first, again = steps(), steps()
     assert first == again
     assert first[0] != first[1]
+
+
+@pytest.mark.parametrize("name", ["gamma", "beta"])
+def test_a_draw_by_numpy_refuses_a_gradient_to_its_parameters(name):
+    weight = keras.Variable(np.full(3, 2.0, "float32"))
+    draws = {
+        "gamma": lambda: random.gamma((5, 3), weight, seed=3),
+        "beta": lambda: random.beta((5, 3), weight, 2.0, seed=3),
+    }
+    with pytest.raises(GradientError, match=f"random.{name} has no derivative"):
+        gradients(lambda: keras.ops.sum(draws[name]() * weight), [weight])
