@@ -1,4 +1,4 @@
-"""JupyterLab, nbclassic and a headless browser for the tests named `test_browser_*`.
+"""JupyterLab and a headless browser for the tests named `test_browser_*`.
 
 The server listens on the loopback address with a token of its own; settings, workspaces, runtime
 files, kernels' folders and notebooks are in a temporary folder. Pictures go into the folder that
@@ -42,10 +42,6 @@ BUSY_FREE = """() => {
     const panel = window.jupyterapp.shell.currentWidget;
     return panel?.sessionContext?.session?.kernel?.status === 'idle';
 }"""
-CLASSIC_READY = "() => window.Jupyter?.notebook?.kernel?.widget_manager"
-# nbclassic asks a kernel for its widgets first, and then draws all cells anew: a widget that is
-# shown before is lost. What is asked here is answered after that.
-CLASSIC_RESTORED = "() => Jupyter.notebook.kernel.widget_manager._loadFromKernel()"
 
 
 def chromium() -> str:
@@ -195,19 +191,6 @@ class Browser:
         theme = "JupyterLab Dark" if dark else "JupyterLab Light"
         self.lab.set("apputils-extension/themes", theme=theme)
         return Book(self, self._context(), name, dark, kernel)
-
-    def classic(self, name: str, dark: bool = False) -> Any:
-        """A page with a notebook of the lab's in nbclassic, ready for its cells to be run.
-
-        nbclassic has one theme, a light one; `dark` is what the reader's system prefers.
-        """
-        from nbclassic import nbclassic_path  # which is another beside Notebook 7
-
-        page, lab = self.page(dark), self.lab
-        page.goto(f"{lab.url.rstrip('/')}{nbclassic_path()}/notebooks/{name}?token={lab.token}")
-        page.wait_for_function(CLASSIC_READY)
-        page.evaluate(CLASSIC_RESTORED)
-        return page
 
     def page(self, dark: bool = False) -> Any:
         """An empty page, of a reader whose system prefers a light or a dark theme."""
