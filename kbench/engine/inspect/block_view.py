@@ -69,7 +69,8 @@ def extremes(part: Array, rows: int, cols: int) -> tuple[Numbers, Numbers, NDArr
 
 def _ordered(bits: NDArray[np.int16]) -> NDArray[np.int16]:
     """Integers in the order of the float16 numbers that have these bits, or the bits of these."""
-    return np.bitwise_xor(bits, np.bitwise_and(bits >> 15, np.int16(0x7FFF)))
+    turned: NDArray[np.int16] = np.bitwise_and(bits >> 15, np.int16(0x7FFF))
+    return np.asarray(np.bitwise_xor(bits, turned), np.int16)
 
 
 def _ends(piece: Array) -> tuple[Array, Array]:
