@@ -37,6 +37,13 @@ def rgb_to_grayscale(images: Any, data_format: Any = None) -> Any:
     """How bright each pixel is."""
     x = layout.known(images)
     axis = _channel_axis(x, data_format)
+    if x.shape[axis] not in (1, 3):
+        raise ValueError(
+            "Invalid channel size: expected 3 (RGB) or 1 (Grayscale). Received input with shape: "
+            f"images.shape={tuple(x.shape)}"
+        )
+    if x.shape[axis] == 1:
+        return x
     dtype = str(dtype_of(x))
     wide = elementwise.float_type(x)
     shape = [1] * len(x.shape)

@@ -194,6 +194,7 @@ def perspective_transform(
 ) -> Any:
     """Images seen from elsewhere, such that four corners go to four others."""
     form = config.standardize_data_format(data_format)
+    x, single = _batch(images, form)
     first, last = layout.known(start_points), layout.known(end_points)
     _checked("interpolation", interpolation, ORDERS)
     for name, points in (("start_points", first), ("end_points", last)):
@@ -207,7 +208,6 @@ def perspective_transform(
             f"start_points and end_points must have the same shape. Received shapes: {first.shape} "
             f"and {last.shape}"
         )
-    x, single = _batch(images, form)
     numbers = compute_homography_matrix(first, last)
     rows, columns, depth = _projected(x, numbers)
     rows, columns = elementwise.divide(rows, depth), elementwise.divide(columns, depth)
