@@ -15,8 +15,8 @@ from kbench.tui import layout as pane_layout
 from kbench.tui.lesson import lesson_words
 from kbench.tui.panes import rows
 from kbench.tui.panes.registry import FOCUS_ORDER, SIDE_PANES
-from kbench.tui.panes.value.grid import HEAT_STEP_SHARE
 from kbench.tui.panes.value.slices import Target, parse, text_of
+from kbench.tui.panes.value.views.grid import HEAT_STEP_SHARE
 from kbench.tui.session import ui_state
 from kbench.tui.text.glyphs import ASCII, UNICODE, histogram, human_bytes, human_seconds
 from kbench.tui.text.table import Column, column_widths

@@ -9,16 +9,17 @@ from functools import partial
 from kbench.tui.messages import FetchGraph, FetchPixel, RowsRead, ShowValue, ValueCommand
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.bench import Bench, PaneController
-from kbench.tui.panes.value import commands, words
-from kbench.tui.panes.value.curve import CurveView
-from kbench.tui.panes.value.entries import EntriesPage, EntriesRequest, EntriesView
-from kbench.tui.panes.value.export import Exporter
-from kbench.tui.panes.value.grid import WindowRequest
+from kbench.tui.panes.value import words
+from kbench.tui.panes.value.actions import commands
+from kbench.tui.panes.value.actions.export import Exporter
+from kbench.tui.panes.value.actions.search import ValueSearch
 from kbench.tui.panes.value.nodes import NodeValues
 from kbench.tui.panes.value.past import PastValues
-from kbench.tui.panes.value.picture import PictureRequest
-from kbench.tui.panes.value.search import ValueSearch
 from kbench.tui.panes.value.view import ValuePane
+from kbench.tui.panes.value.views.curve import CurveView
+from kbench.tui.panes.value.views.entries import EntriesPage, EntriesRequest, EntriesView
+from kbench.tui.panes.value.views.grid import WindowRequest
+from kbench.tui.panes.value.views.picture import PictureRequest
 from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.session.link import AskFailed, Latest
 from kbench.tui.text.table import Table

@@ -10,10 +10,10 @@ from textual.geometry import Size
 
 from kbench.tui.panes.rows import NameRow, Statistics
 from kbench.tui.panes.value import words
-from kbench.tui.panes.value.entries import EntriesView
-from kbench.tui.panes.value.picture import PictureView
 from kbench.tui.panes.value.slices import Target
 from kbench.tui.panes.value.trail import Trail
+from kbench.tui.panes.value.views.entries import EntriesView
+from kbench.tui.panes.value.views.picture import PictureView
 from kbench.tui.session.bars import Line
 from kbench.tui.text.glyphs import UNICODE, Glyphs
 from kbench.tui.text.text import safe

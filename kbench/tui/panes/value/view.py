@@ -13,12 +13,12 @@ from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.rows import ArrayPicture, ArrayWindow, NameRow, Statistics
 from kbench.tui.panes.value import labels
 from kbench.tui.panes.value import words as value_words
-from kbench.tui.panes.value.curve import CurveView
-from kbench.tui.panes.value.entries import EntriesPage, EntriesView
-from kbench.tui.panes.value.grid import ValueGrid, WindowRequest
-from kbench.tui.panes.value.picture import PictureRequest, PictureView
 from kbench.tui.panes.value.slices import Target, cell_index, free_axes, stepped, with_cell
 from kbench.tui.panes.value.trail import Trail
+from kbench.tui.panes.value.views.curve import CurveView
+from kbench.tui.panes.value.views.entries import EntriesPage, EntriesView
+from kbench.tui.panes.value.views.grid import ValueGrid, WindowRequest
+from kbench.tui.panes.value.views.picture import PictureRequest, PictureView
 from kbench.tui.session.bars import Line
 from kbench.tui.text.text import safe
 from kbench.workbench.contents.address import root_of, split_cell

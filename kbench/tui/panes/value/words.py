@@ -6,8 +6,8 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from kbench.tui.panes.rows import ArrayPicture, NameRow, Statistics, number_text, shape_text
-from kbench.tui.panes.value.entries import EntriesPage
 from kbench.tui.panes.value.slices import Target, cell_index, text_of
+from kbench.tui.panes.value.views.entries import EntriesPage
 from kbench.tui.text.glyphs import Glyphs, histogram, human_bytes, tall_histogram
 from kbench.tui.text.text import safe
 from kbench.tui.themes import MUTED

@@ -9,7 +9,7 @@ import pytest
 from bench_screen import at_each_size, settle, text_of
 from value_helpers import pane, press, showing
 
-from kbench.tui.panes.value.curve import BAD, CURSOR, CurveView
+from kbench.tui.panes.value.views.curve import BAD, CURSOR, CurveView
 
 WAVE = np.sin(np.linspace(0, 9, 5_000)).astype(np.float32)
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from bench_screen import bench, session_with, settle, until
 
-from kbench.tui.panes.value import grid as value_grid
-from kbench.tui.panes.value.grid import ValueGrid
+from kbench.tui.panes.value.views import grid as value_grid
+from kbench.tui.panes.value.views.grid import ValueGrid
 from kbench.workbench.core_types import Reply
 
 ROWS = 50_000

@@ -10,7 +10,7 @@ from value_helpers import pane, press, ramp, showing
 
 from kbench.engine.runtime import config
 from kbench.tui.panes.rows import ArrayPicture
-from kbench.tui.panes.value.picture import BAD, CURSOR, HALF, _colour
+from kbench.tui.panes.value.views.picture import BAD, CURSOR, HALF, _colour
 
 
 @at_each_size

@@ -10,9 +10,10 @@ from textual.content import Content
 from kbench.tui.dialogs.axes import AxesScreen
 from kbench.tui.dialogs.dialogs import ChoiceDialog, InputDialog, Pager
 from kbench.tui.panes.bench import Bench
-from kbench.tui.panes.value import copy, slices
-from kbench.tui.panes.value.export import Exporter
-from kbench.tui.panes.value.search import ValueSearch
+from kbench.tui.panes.value import slices
+from kbench.tui.panes.value.actions import copy
+from kbench.tui.panes.value.actions.export import Exporter
+from kbench.tui.panes.value.actions.search import ValueSearch
 from kbench.tui.panes.value.slices import Target
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.text.text import safe

@@ -12,7 +12,7 @@ from textual.geometry import Size
 
 from kbench.tui.messages import PaneMessage
 from kbench.tui.panes.rows import NameRow, number_text
-from kbench.tui.panes.value.grid import ValueGrid
+from kbench.tui.panes.value.views.grid import ValueGrid
 from kbench.tui.text import curve
 from kbench.tui.text.curve import FRAME_COLUMNS
 from kbench.tui.text.lines import LineView

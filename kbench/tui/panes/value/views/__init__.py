@@ -1,0 +1,1 @@
+"""What the value pane shows: cells of an array, entries, a picture, a curve."""
