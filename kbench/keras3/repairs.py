@@ -33,7 +33,7 @@ REPAIRS = {
     "keras.src.layers.layer": (
         "else:\n    raise RuntimeError(\n        f\"Backend '{backend.backend()}' must implement"
         ' a layer mixin class."\n    )\n',
-        "else:\n    class BackendLayer: pass\n",
+        "else:\n    from keras_kbench.src.layer import BackendLayer\n",
     ),
     "keras.src.models.model": (
         "else:\n    raise RuntimeError(\n        f\"Backend '{backend.backend()}' must implement"

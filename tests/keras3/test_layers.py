@@ -60,6 +60,48 @@ def test_a_layer_predicts_as_it_is_called_and_trains(name):
     assert losses[-1] < losses[0]
 
 
+class Halves(layers.Layer):
+    """A layer of a user that splits steps and their mask."""
+
+    def call(self, x):
+        return keras.ops.split(x, 2, axis=1)
+
+    def compute_mask(self, x, mask=None):
+        return None if mask is None else keras.ops.split(mask, 2, axis=1)
+
+
+PADDED = np.array([[1, 2, 3, 0], [4, 0, 0, 0]])
+FILLED = PADDED != 0
+VECTORS = np.repeat(PADDED[..., None], 3, -1).astype("float32")
+MASKS = {
+    "embedding": (PADDED, [layers.Embedding(9, 3, mask_zero=True)], [FILLED]),
+    "embedding_without": (PADDED, [layers.Embedding(9, 3)], [None]),
+    "masking": (VECTORS, [layers.Masking()], [FILLED]),
+    "passed_on": (VECTORS, [layers.Masking(), layers.Dense(2), layers.Dropout(0.5)], [FILLED]),
+    "used_up": (VECTORS, [layers.Masking(), layers.LSTM(2)], [None]),
+    "split": (VECTORS, [layers.Masking(), Halves()], [FILLED[:, :2], FILLED[:, 2:]]),
+    "none_given": (VECTORS, [Halves()], [None, None]),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_is_an_attribute_of_a_known_output(name):
+    given, parts, wanted = MASKS[name]
+    found = given
+    for part in parts:
+        found = part(found)
+    for output, mask in zip(keras.tree.flatten(found), wanted, strict=True):
+        seen = getattr(output, "_keras_mask", None)
+        assert (seen is None) == (mask is None)
+        if mask is not None:
+            np.testing.assert_array_equal(seen, mask)
+        for computed in (output + 1, np.exp(output), output.sum(0)):
+            assert type(computed) is np.ndarray  # a mask is not that of what is computed
+        assert isinstance(output.sum(), np.float32)
+        assert repr(output).startswith("array(")
+    assert not hasattr(given, "_keras_mask")
+
+
 def test_attention_trains():
     keras.utils.set_random_seed(1)
     inputs = keras.Input((7, 4))
