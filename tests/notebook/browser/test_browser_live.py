@@ -49,7 +49,7 @@ def test_widgets_follow_a_loop_while_it_trains(browser: Browser, dark: bool) -> 
     book.cell(1).scroll_into_view_if_needed()
     book.start(3)
     for number in (1, 2):
-        says(book, number, "updated up to 5 times a second while the cell runs")
+        says(book, number, "updated up to 4 times a second while the cell runs")
         says(book, number, "calls of train")
         area = book.cell(number).locator(".jp-OutputArea-child").first
         assert area.locator("svg path").first.is_visible()

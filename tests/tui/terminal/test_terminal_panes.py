@@ -33,7 +33,7 @@ def test_a_watch_shows_old_and_new_value(tmp_path: Path) -> None:
         terminal.run("rate = 0.125")
         terminal.until("In [3]", "0.125", gone="busy")
         terminal.press("alt+3", "ctrl+r")
-        terminal.until("rate * 100 12.5", "was 50")
+        terminal.until("value history before", "rate * 100 12.5", "█▁", " 50 ")
         terminal.press("f2")
         terminal.run("del rate")
         terminal.until("NameError: name 'rate' is not defined")
