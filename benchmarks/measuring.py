@@ -131,6 +131,38 @@ def _rounds(
     return times
 
 
+def timed_in_turns(
+    able: list[Process],
+    rows: dict[str, dict[str, Any]],
+    rounds: int,
+    seconds: float,
+    patience: float,
+    pause: float,
+) -> dict[str, list[float]]:
+    """Times by name, of processes that settle first: rounds go from one to the next, each time from
+    another one on. One that fails gets its `error` into the rows, and takes part no longer."""
+    times: dict[str, list[float]] = {one.name: [] for one in able}
+    for process in able:
+        if "error" not in rows[process.name]:
+            rows[process.name] |= trouble(process.ask("settle", patience))
+            rows[process.name] |= trouble(process.ask("warm", patience, seconds=max(seconds, 0.1)))
+    for number in range(rounds):
+        shift = number % max(len(able), 1)
+        for process in able[shift:] + able[:shift]:
+            if "error" in rows[process.name]:
+                continue
+            time.sleep(pause)
+            answer = process.ask("round", patience, seconds=seconds, least=2)
+            times[process.name] += answer.get("times", [])
+            rows[process.name] |= trouble(answer)
+    return times
+
+
+def trouble(answer: dict[str, Any]) -> dict[str, Any]:
+    """The `error` of an answer, or nothing."""
+    return {key: value for key, value in answer.items() if key == "error"}
+
+
 def spread(times: list[float]) -> dict[str, Any]:
     """Median, middle half and best of calls."""
     if len(times) < 2:

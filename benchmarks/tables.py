@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import json
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +31,31 @@ def drawn_below(mark: str, text: str, file: Path) -> str:
     return f"{above}{mark}\n\n{text}" if found else text
 
 
+def write_report(report: dict[str, Any], text: str, mark: str, options: argparse.Namespace) -> None:
+    """The files that `--json` and `--markdown` name; tables below the mark of the page."""
+    if options.json:
+        Path(options.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if options.markdown:
+        file = Path(options.markdown)
+        file.write_text(drawn_below(mark, text, file) + "\n", encoding="utf-8")
+
+
+def wrong(row: dict[str, Any]) -> str:
+    """The error of a row, for a cell of a table."""
+    return f"!! {row['error']}".replace("|", "/").replace("\n", " ")
+
+
+def middle_half(row: dict[str, Any]) -> str:
+    """The median of a row, and the half of all times around it."""
+    return f"{seconds(row['median'])} ({seconds(row['low'])} to {seconds(row['high'])})"
+
+
 def _cell(row: dict[str, Any] | None, kept: dict[str, Any] | None = None) -> str:
     if row is None or "absent" in row:
         return ""
     if "error" in row:
-        return f"!! {row['error']}".replace("|", "/").replace("\n", " ")
-    text = f"{seconds(row['median'])} ({seconds(row['low'])} to {seconds(row['high'])})"
+        return wrong(row)
+    text = middle_half(row)
     return f"{text}, kept {seconds(kept['median'])}" if kept and "median" in kept else text
 
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import platform
 import sys
 import tempfile
 import time
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any
 
-from tables import drawn_below
+from tables import write_report
 
 from .cases import CASES, MODELS
 from .measure import Contest, built
@@ -55,11 +53,7 @@ def run_inference(
     report["load_after"] = os.getloadavg()
     text = inference_tables(report)
     print(text)
-    if options.json:
-        Path(options.json).write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    if options.markdown:
-        file = Path(options.markdown)
-        file.write_text(drawn_below(DRAWN, text, file) + "\n", encoding="utf-8")
+    write_report(report, text, DRAWN, options)
     return int(any("error" in row for rows in report["rows"].values() for row in rows.values()))
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measuring import disagreement, spread, values
+from measuring import disagreement, spread, timed_in_turns, values
 from process import Process
 
 from .cases import TOLERANCE, Case
@@ -124,23 +124,7 @@ def _judged(found: list[np.ndarray], folder: str, one: Case) -> Row:
 
 def _timed(able: list[Process], rows: dict[str, Row], rounds: int, seconds: float) -> None:
     """Rounds that go from one library to the next, each time from another one on."""
-    times: dict[str, list[float]] = {one.name: [] for one in able}
-    for process in able:
-        rows[process.name] |= _trouble(process.ask("settle", PATIENCE))
-        rows[process.name] |= _trouble(process.ask("warm", PATIENCE, seconds=max(seconds, 0.1)))
-    for number in range(rounds):
-        shift = number % max(len(able), 1)
-        for process in able[shift:] + able[:shift]:
-            if "error" in rows[process.name]:
-                continue
-            time.sleep(PAUSE)
-            answer = process.ask("round", PATIENCE, seconds=seconds, least=2)
-            times[process.name] += answer.get("times", [])
-            rows[process.name] |= _trouble(answer)
+    times = timed_in_turns(able, rows, rounds, seconds, PATIENCE, PAUSE)
     for name, found in times.items():
         if "error" not in rows[name]:
             rows[name] |= spread(found)
-
-
-def _trouble(answer: Row) -> Row:
-    return {key: value for key, value in answer.items() if key == "error"}

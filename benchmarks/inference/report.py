@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tables import seconds, table
+from tables import middle_half, seconds, table, wrong
 
 from .cases import CASES
 
@@ -27,14 +27,6 @@ def _load(report: dict[str, Any]) -> str:
     return f"load {report['load_before'][0]:.1f} before and {report['load_after'][0]:.1f} after"
 
 
-def _wrong(row: dict[str, Any]) -> str:
-    return f"!! {row['error']}".replace("|", "/").replace("\n", " ")
-
-
-def _time(row: dict[str, Any]) -> str:
-    return f"{seconds(row['median'])} ({seconds(row['low'])} to {seconds(row['high'])})"
-
-
 def _first(row: dict[str, Any]) -> str:
     cold = f", cold {seconds(row['cold'])}" if row.get("cold") else ""
     return f"{seconds(row['start'])} ({seconds(row['load'] + row['call'])}{cold})"
@@ -50,7 +42,7 @@ def _lines(rows: Rows, names: list[str], cell: Any, last: Any = None) -> list[li
         cells = [f"`{name}`"]
         for one in names:
             row = found.get(one, {"error": "not measured"})
-            cells.append(_wrong(row) if "error" in row else cell(row))
+            cells.append(wrong(row) if "error" in row else cell(row))
         lines.append([*cells, *(last(found) if last else [])])
     return lines
 
@@ -71,7 +63,7 @@ def inference_tables(report: dict[str, Any]) -> str:
         + "."
     )
     notes = [[f"`{name}`", CASES[name].note, str(CASES[name].batch)] for name in rows]
-    times = _lines(rows, names, _time, _ratio_cells)
+    times = _lines(rows, names, middle_half, _ratio_cells)
     return "\n\n".join(
         [
             where,
@@ -94,6 +86,6 @@ def line(name: str, rows: dict[str, dict[str, Any]]) -> str:
     """One case in one line, for who watches the run."""
     parts = [f"{name:<16}"]
     for one, row in rows.items():
-        parts.append(f"{one} {_wrong(row) if 'error' in row else seconds(row['median'])}")
+        parts.append(f"{one} {wrong(row) if 'error' in row else seconds(row['median'])}")
     best = ratio(rows)
     return "  ".join([*parts, f"| {best[1]:.2f} of {best[0]}"] if best else parts)

@@ -42,11 +42,15 @@ CASES = {
 # ------------------------------------------------------------------ eager calls
 
 
-def _calls(ops: Any, tensor: Any) -> dict[str, Callable[[], Any]]:
+EAGER = ("add", "exp", "sum", "reshape", "softmax", "matmul.64", "conv.8x28x28x8")
+
+
+def eager_call(name: str, ops: Any, tensor: Callable[[tuple[int, ...]], Any]) -> Callable[[], Any]:
+    """The call of this name; `tensor` makes a float32 value of a shape."""
     small, other = tensor((3, 4)), tensor((3, 4))
     left, right = tensor((64, 64)), tensor((64, 64))
     images, kernel = tensor((8, 28, 28, 8)), tensor((3, 3, 8, 16))
-    return {
+    calls: dict[str, Callable[[], Any]] = {
         "add": lambda: ops.add(small, other),
         "exp": lambda: ops.exp(small),
         "sum": lambda: ops.sum(small, axis=-1),
@@ -55,13 +59,4 @@ def _calls(ops: Any, tensor: Any) -> dict[str, Callable[[], Any]]:
         "matmul.64": lambda: ops.matmul(left, right),
         "conv.8x28x28x8": lambda: ops.conv(images, kernel, padding="same"),
     }
-
-
-EAGER = ("add", "exp", "sum", "reshape", "softmax", "matmul.64", "conv.8x28x28x8")
-EAGER_GOAL_SECONDS = 5e-6
-"""What `add` of small arrays may take."""
-
-
-def eager_call(name: str, ops: Any, tensor: Callable[[tuple[int, ...]], Any]) -> Callable[[], Any]:
-    """The call of this name; `tensor` makes a float32 value of a shape."""
-    return _calls(ops, tensor)[name]
+    return calls[name]

@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from measuring import spread
+from measuring import spread, timed_in_turns, trouble
 from process import Process
 
 from .cases import BATCHES, LATER_TOLERANCE, TOLERANCE
@@ -161,27 +161,12 @@ def _timed(
     seconds: float,
 ) -> None:
     """Rounds that go from one backend to the next, each time from another one on."""
-    times: dict[str, list[float]] = {one.name: [] for one in able}
     choose = "choose_eager" if what == "call" else "choose"
     for process in able:
         if "error" not in rows[process.name]:
-            rows[process.name] |= _trouble(process.ask(choose, **arguments))
-            rows[process.name] |= _trouble(process.ask("settle", PATIENCE))
-            rows[process.name] |= _trouble(process.ask("warm", PATIENCE, seconds=max(seconds, 0.1)))
-    for number in range(rounds):
-        shift = number % max(len(able), 1)
-        for process in able[shift:] + able[:shift]:
-            if "error" in rows[process.name]:
-                continue
-            time.sleep(PAUSE)
-            answer = process.ask("round", PATIENCE, seconds=seconds, least=2)
-            times[process.name] += answer.get("times", [])
-            rows[process.name] |= _trouble(answer)
+            rows[process.name] |= trouble(process.ask(choose, **arguments))
+    times = timed_in_turns(able, rows, rounds, seconds, PATIENCE, PAUSE)
     steps = 1 if what == "call" else BATCHES
     for name, found in times.items():
         if "error" not in rows[name]:
             rows[name][what] = spread([one / steps for one in found])
-
-
-def _trouble(answer: Row) -> Row:
-    return {key: value for key, value in answer.items() if key == "error"}

@@ -15,8 +15,8 @@ Built = tuple[Any, Any, Any]
 """A compiled model, its inputs, its targets: as many as twenty batches."""
 
 
-def _classes(random: np.random.Generator, count: int, classes: int = 10) -> np.ndarray:
-    return random.integers(0, classes, count)
+def _classes(random: np.random.Generator, count: int) -> np.ndarray:
+    return random.integers(0, 10, count)
 
 
 def _mlp(random: np.random.Generator, count: int) -> Built:

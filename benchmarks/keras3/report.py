@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tables import seconds, table
+from tables import middle_half, seconds, table, wrong
 
 from .cases import BATCHES, CASES
 
@@ -26,10 +26,6 @@ def best_other(
     return best, own / (others[best] or 1.0)
 
 
-def _wrong(row: dict[str, Any]) -> str:
-    return f"!! {row['error']}".replace("|", "/").replace("\n", " ")
-
-
 def _cells(
     rows: Rows,
     names: list[str],
@@ -39,13 +35,9 @@ def _cells(
     found = []
     for name in names:
         row = rows.get(name, {"error": "not measured"})
-        found.append(_wrong(row) if "error" in row else draw(row))
+        found.append(wrong(row) if "error" in row else draw(row))
     best = best_other(rows, time)
     return [*found, *([best[0], f"{best[1]:.2f}"] if best else ["", ""])]
-
-
-def _spread(row: dict[str, Any]) -> str:
-    return f"{seconds(row['median'])} ({seconds(row['low'])} to {seconds(row['high'])})"
 
 
 def keras3_tables(report: dict[str, Any]) -> str:
@@ -67,7 +59,7 @@ def keras3_tables(report: dict[str, Any]) -> str:
         return table(header, lines)
 
     def of(what: str) -> str:
-        return models(lambda row: _spread(row[what]), lambda row: row[what]["median"])
+        return models(lambda row: middle_half(row[what]), lambda row: row[what]["median"])
 
     parts = [where]
     if rows:
@@ -94,7 +86,7 @@ def keras3_tables(report: dict[str, Any]) -> str:
                 *_cells(
                     found,
                     names,
-                    lambda row: _spread(row["call"]),
+                    lambda row: middle_half(row["call"]),
                     lambda row: row["call"]["median"],
                 ),
             ]
@@ -103,7 +95,7 @@ def keras3_tables(report: dict[str, Any]) -> str:
         parts += ["An eager call of `keras.ops`, with its result there.", table(header, lines)]
     if report["imports"]:
         imports = report["imports"]
-        line = _cells(imports, names, _spread, lambda row: row["median"])
+        line = _cells(imports, names, middle_half, lambda row: row["median"])
         memory = _cells(
             imports, names, lambda row: f"{row['peak'] / 1e6:.0f} MB", lambda row: row["peak"]
         )
@@ -118,6 +110,6 @@ def line(name: str, rows: Rows) -> str:
     """One model in one line, for who watches the run."""
     parts = [f"{name:<12}"]
     for one, row in rows.items():
-        parts.append(f"{one} {_wrong(row) if 'error' in row else seconds(row['fit']['median'])}")
+        parts.append(f"{one} {wrong(row) if 'error' in row else seconds(row['fit']['median'])}")
     best = best_other(rows, lambda row: row["fit"]["median"])
     return "  ".join([*parts, f"| {best[1]:.2f} of {best[0]}"] if best else parts)

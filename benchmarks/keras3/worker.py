@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import time
@@ -27,7 +28,7 @@ class Backend:
             import torch
 
             torch.set_num_threads(threads)
-        self.version = f"{keras.__version__}, {_version(name)}"
+        self.version = f"{keras.__version__}, {name} {importlib.import_module(name).__version__}"
 
     def settle(self) -> None:
         """Nothing is compiled behind the call; `warm` asks."""
@@ -49,11 +50,6 @@ class Kbench(Backend):
         service.wait_idle(60)
 
 
-def _version(name: str) -> str:
-    module = __import__(name)
-    return f"{name} {module.__version__}"
-
-
 class Worker(worker.Worker):
     """The backend, and the model or call that is measured."""
 
@@ -63,7 +59,7 @@ class Worker(worker.Worker):
 
     def start(self, name: str) -> dict[str, Any]:
         """Build a model and fit one batch: seconds of both, and the memory before."""
-        from keras3.cases import BATCHES, CASES
+        from keras3.cases import CASES
         from keras3.models import build
 
         self.forget()
@@ -76,7 +72,7 @@ class Worker(worker.Worker):
         first = model.fit(inputs[:batch], targets[:batch], **self.fit).history["loss"]
         at = time.perf_counter()
         losses = model.fit(inputs, targets, **self.fit).history["loss"]
-        self.model, self.inputs, self.targets, self.steps = model, inputs, targets, BATCHES
+        self.model, self.inputs, self.targets = model, inputs, targets
         row = {"build": built - begun, "first": at - built, "before": before}
         return {**row, "losses": [float(loss) for loss in first + losses]}
 
