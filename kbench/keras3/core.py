@@ -37,6 +37,7 @@ from kbench.keras3.tensor import (
     array_as,
     from_wide,
     node_of,
+    own,
     plain,
     to_wide,
     tracing,
@@ -142,8 +143,7 @@ def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any
         return x if wanted in (None, x.dtype) else elementwise.cast(x, str(wanted))
     if isinstance(x, (np.ndarray, np.generic)) or hasattr(x, "__array__"):
         found = _as_array(np.asarray(x), wanted)
-        own = x is not given or (found is not x and found.base is None)
-        return found if own else found.copy()
+        return found.copy() if found is given else own(found)
     leaves = [plain(leaf) for leaf in tree.flatten(x)]
     if any(isinstance(leaf, Traced) for leaf in leaves):
         found = _stacked(x)
