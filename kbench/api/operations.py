@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from kbench.engine.control_flow.scan import read_outside, scan
+from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import GradientError, KbenchError, see_through
 from kbench.engine.core.spec import DTYPES, Spec, is_float
+from kbench.engine.graph import scope
 from kbench.engine.graph.apply import results
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.variables import Variable
@@ -27,10 +29,13 @@ from kbench.engine.runtime.keras_json import chosen_backend as keras_file_backen
 
 __all__ = [
     "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ceil", "ctc_cost",
-    "env", "erf", "expm1", "floor", "is_float", "keras_file_backend", "kernels_allowed", "log1p",
-    "logical_and", "logical_or", "logical_xor", "numpy_call", "numpy_calls", "prefetch",
-    "read_outside", "results", "scan", "see_through", "seeded_array", "seeded_draw", "where",
+    "env", "erf", "expm1", "floor", "is_float", "keras_file_backend", "kernels_allowed", "lock",
+    "log1p", "logical_and", "logical_or", "logical_xor", "numpy_call", "numpy_calls", "prefetch",
+    "read_outside", "results", "scan", "see_through", "seeded_array", "seeded_draw",
+    "settings_in_force", "where",
 ]  # fmt: skip
+
+lock = fork_safety.lock
 
 
 @contextlib.contextmanager
@@ -41,3 +46,8 @@ def kernels_allowed(wanted: bool) -> Iterator[None]:
         yield
     finally:
         config.allow_kernels(before)
+
+
+def settings_in_force() -> Hashable:
+    """Equal for two moments between which no setting of the engine has changed."""
+    return config.epoch(), scope.generation(), config.backend(), config.of_this_thread()

@@ -114,6 +114,7 @@ def to_wide(array: np.ndarray) -> np.ndarray:
     return array if wide is None else array.astype(wide)
 
 
+@functools.lru_cache
 def _limits(source: str, dtype: str) -> tuple[np.iinfo, float, float] | None:
     """What an integer dtype holds, and its ends in a float dtype; None for other conversions."""
     if np.dtype(dtype).kind not in "iu" or not np.issubdtype(np.dtype(source), np.floating):
