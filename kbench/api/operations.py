@@ -8,13 +8,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Hashable, Iterator
 
+from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.control_flow.scan import read_outside, scan
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import GradientError, KbenchError, see_through
 from kbench.engine.core.spec import DTYPES, Spec, is_float
 from kbench.engine.graph import scope
 from kbench.engine.graph.apply import results
+from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
 from kbench.engine.jit.service import prefetch
 from kbench.engine.ops.control.numpy_call import numpy_call, numpy_calls
@@ -28,11 +31,11 @@ from kbench.engine.runtime.environment import env
 from kbench.engine.runtime.keras_json import chosen_backend as keras_file_backend
 
 __all__ = [
-    "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ceil", "ctc_cost",
-    "env", "erf", "expm1", "floor", "is_float", "keras_file_backend", "kernels_allowed", "lock",
-    "log1p", "logical_and", "logical_or", "logical_xor", "numpy_call", "numpy_calls", "prefetch",
-    "read_outside", "results", "scan", "see_through", "seeded_array", "seeded_draw",
-    "settings_in_force", "where",
+    "Constant", "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ceil",
+    "ctc_cost", "env", "erf", "expm1", "floor", "is_float", "keras_file_backend",
+    "kernels_allowed", "lock", "log1p", "logical_and", "logical_or", "logical_xor", "numpy_call",
+    "numpy_calls", "prefetch", "read_outside", "rebuild", "results", "scan", "see_through",
+    "seeded_array", "seeded_draw", "settings_in_force", "walk", "where", "with_inputs",
 ]  # fmt: skip
 
 lock = fork_safety.lock

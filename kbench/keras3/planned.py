@@ -91,7 +91,7 @@ class Plans:
 
     def put(self, key: Any, entry: Plan | bool) -> None:
         """Remember what is known of a call."""
-        size = entry.bytes if isinstance(entry, Plan) else 0
+        size = getattr(entry, "bytes", 0)
         with self._lock:
             if len(self.recent) >= self.most or self.bytes + size > self.most_bytes:
                 self.older, self.recent, self.bytes = self.recent, {}, 0

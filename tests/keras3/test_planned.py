@@ -13,6 +13,7 @@ from kbench import backend as K
 from kbench.keras3 import planned
 from kbench.keras3.gradients import gradients
 from kbench.keras3.planned import Plan, Plans, plans
+from kbench.keras3.program import programs
 
 DRAW = np.random.RandomState(11)
 X = DRAW.uniform(0.1, 0.9, (4, 6)).astype("float32")
@@ -225,3 +226,113 @@ def test_threads_share_plans():
     for one in threads:
         one.join()
     assert not wrong and _count() == 6
+
+
+# ------------------------------------------------------------------ loops of one's own
+
+
+@pytest.fixture(autouse=True)
+def _no_programs():
+    programs.clear()
+
+
+def _slopes(weight, x, form=ops.tanh, factor=1.0):
+    return gradients(lambda: factor * ops.sum(form(ops.matmul(x, weight))), [weight])[0]
+
+
+def _tanh_slopes(weight, x, factor=1.0):
+    x, weight = np.asarray(x, "float64"), np.asarray(weight, "float64")
+    return factor * x.T @ (1 - np.tanh(x @ weight) ** 2)
+
+
+def _check_slopes(weight, x, factor=1.0):
+    found = _slopes(weight, x, factor=factor)
+    np.testing.assert_allclose(found, _tanh_slopes(weight, x, factor), rtol=1e-4, atol=1e-6)
+
+
+def test_a_loop_with_other_batches_and_weights_keeps_one_function():
+    weight = keras.Variable(DRAW.uniform(-1, 1, (6, 3)).astype("float32"))
+    for i in range(4):
+        _check_slopes(weight, X + i)
+        weight.assign_sub(0.1 * _slopes(weight, X))
+    assert len(programs.recent) == 1
+
+
+@pytest.mark.parametrize("change", ["number", "rows", "branch", "variable", "zero", "function"])
+def test_another_program_has_another_function(change):
+    weight = keras.Variable(DRAW.uniform(-1, 1, (6, 3)).astype("float32"))
+    for _ in range(2):
+        _check_slopes(weight, X)
+    other = keras.Variable(DRAW.uniform(-1, 1, (6, 3)).astype("float32"))
+    if change == "number":
+        _check_slopes(weight, X, factor=3.0)
+    elif change == "rows":
+        _check_slopes(weight, X[:2])
+    elif change == "branch":
+        found = _slopes(weight, X, ops.negative)
+        np.testing.assert_allclose(found, -X.sum(0)[:, None] * np.ones((1, 3)), rtol=1e-5)
+    elif change == "variable":
+        _check_slopes(other, X)
+    elif change == "zero":
+        assert np.all(_slopes(weight, X, factor=0.0) == 0)
+        assert np.all(_slopes(weight, X, factor=-0.0) == 0)
+    else:
+        for step in (1.0, 2.0):
+            found = _slopes(weight, X, ops.custom_gradient(lambda y, n=step: (y, lambda g: n * g)))
+            np.testing.assert_allclose(found, step * X.sum(0)[:, None] * np.ones((1, 3)), rtol=1e-5)
+    _check_slopes(weight, X)
+    assert len(programs.recent) > 1
+
+
+def test_a_loss_that_looks_at_its_batch_is_traced_each_time():
+    weight = keras.Variable(DRAW.uniform(-1, 1, (6, 3)).astype("float32"))
+    for x in (X, -X, X, -X):
+        factor = 2.0 if x[0, 0] > 0 else 3.0
+        found = gradients(
+            lambda x=x: (2.0 if x[0, 0] > 0 else 3.0) * ops.sum(ops.matmul(x, weight)), [weight]
+        )
+        wanted = factor * x.sum(0)[:, None] * np.ones((1, 3))
+        np.testing.assert_allclose(found[0], wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("labels", [[0, 2, 1, 1], [2, 2, 0, 1]])
+def test_labels_of_another_batch_count(labels):
+    logits = keras.Variable(np.zeros((4, 3), "float32"))
+    for given in (labels, labels[::-1]):
+        goal = np.asarray(given, "int32")
+        (found,) = gradients(
+            lambda goal=goal: ops.sum(
+                ops.sparse_categorical_crossentropy(goal, logits, from_logits=True)
+            ),
+            [logits],
+        )
+        np.testing.assert_allclose(found, 1 / 3 - np.eye(3)[goal], rtol=1e-5, atol=1e-6)
+
+
+def test_dropout_of_a_loop_has_the_numbers_of_its_seed():
+    weight = keras.Variable(np.ones((50,), "float32"))
+
+    def kept(seed):
+        return gradients(
+            lambda: ops.sum(keras.random.dropout(weight.value, 0.5, seed=seed)), [weight]
+        )[0]
+
+    first, second = kept(1), kept(2)
+    assert np.any(first != second)
+    for _ in range(3):
+        np.testing.assert_array_equal(kept(1), first)
+        np.testing.assert_array_equal(kept(2), second)
+
+
+def test_gradients_have_memory_of_their_own():
+    weight = keras.Variable(DRAW.uniform(-1, 1, (6, 3)).astype("float32"))
+    first = _slopes(weight, X)
+    kept = first.copy()
+    second = _slopes(weight, X + 1)
+    np.testing.assert_array_equal(first, kept)
+    assert not np.shares_memory(first, second)
+    # a gradient that is an array of the loss itself
+    given = Y[:, :3].repeat(2, 0)[:6]
+    (found,) = gradients(lambda: ops.sum(weight * given), [weight])
+    found[...] = 0
+    assert np.all(given > 0)
