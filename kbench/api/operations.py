@@ -8,6 +8,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Hashable, Iterator
 
+import numpy as np
+
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.control_flow.scan import read_outside, scan
 from kbench.engine.core import fork_safety
@@ -15,7 +17,7 @@ from kbench.engine.core.errors import GradientError, KbenchError, see_through
 from kbench.engine.core.spec import DTYPES, Spec, is_float
 from kbench.engine.graph import scope
 from kbench.engine.graph.apply import results
-from kbench.engine.graph.convert import Constant
+from kbench.engine.graph.convert import Constant, constant_node
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
@@ -34,8 +36,9 @@ __all__ = [
     "Constant", "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ceil",
     "ctc_cost", "env", "erf", "expm1", "floor", "is_float", "keras_file_backend",
     "kernels_allowed", "lock", "log1p", "logical_and", "logical_or", "logical_xor", "numpy_call",
-    "numpy_calls", "prefetch", "read_outside", "rebuild", "results", "scan", "see_through",
-    "seeded_array", "seeded_draw", "settings_in_force", "walk", "where", "with_inputs",
+    "numpy_calls", "opaque_constant", "prefetch", "read_outside", "rebuild", "results", "scan",
+    "see_through", "seeded_array", "seeded_draw", "settings_in_force", "walk", "where",
+    "with_inputs",
 ]  # fmt: skip
 
 lock = fork_safety.lock
@@ -49,6 +52,12 @@ def kernels_allowed(wanted: bool) -> Iterator[None]:
         yield
     finally:
         config.allow_kernels(before)
+
+
+def opaque_constant(array: np.ndarray) -> Tensor:
+    """A constant of the array, copied, whose entries nothing follows as a shape."""
+    node = constant_node(np.array(array))
+    return Constant(node.op, (), node.attrs, Spec(node.value.shape, node.value.dtype.name))
 
 
 def settings_in_force() -> Hashable:

@@ -3,8 +3,7 @@
 A loop of one's own traces its loss anew for each batch, because Python may do something else each
 time. What it has built is compared instead: operations, what they are given, shapes, dtypes,
 variables and numbers. Only the values of arrays, such as those of a batch, may differ between two
-programs that are run by one function; they are fed. Small arrays of integers are no such arrays:
-the engine follows them as shapes.
+programs that are run by one function; they are fed.
 """
 
 from __future__ import annotations

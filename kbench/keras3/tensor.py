@@ -179,7 +179,7 @@ def in_dtype(x: Any, dtype: str) -> Tensor:
         return finish(x.node, dtype).node if dtype in WIDE else K.cast(x.node, wide)
     if is_variable(x):
         return in_dtype(x.value, dtype)
-    return K.constant(to_wide(array_as(np.asarray(x), dtype)), dtype=wide)
+    return _constant(to_wide(array_as(np.asarray(x), dtype)))
 
 
 def node_of(value: Any) -> Tensor:
@@ -188,7 +188,13 @@ def node_of(value: Any) -> Tensor:
         return value.node
     if is_variable(value):
         return node_of(value.value)
-    array = to_wide(np.asarray(value))
+    return _constant(to_wide(np.asarray(value)))
+
+
+def _constant(array: np.ndarray) -> Tensor:
+    """A constant; sizes are numbers of Python here, so that arrays of integers are no shapes."""
+    if array.ndim and array.dtype.kind in "iu":
+        return operations.opaque_constant(array)
     return K.constant(array, dtype=array.dtype.name)
 
 

@@ -307,6 +307,7 @@ def test_labels_of_another_batch_count(labels):
             [logits],
         )
         np.testing.assert_allclose(found, 1 / 3 - np.eye(3)[goal], rtol=1e-5, atol=1e-6)
+    assert len(programs.recent) == 1
 
 
 def test_dropout_of_a_loop_has_the_numbers_of_its_seed():
