@@ -178,6 +178,14 @@ def test_errors_of_both_are_drawn_in_the_users_expression(owner: Owner, guest: W
         assert error.detail["source"] == ["KK.dot(w, w)"] and error.detail["function"] == "dot"
 
 
+@pytest.mark.parametrize("code", ["x = (1 +", "if True:\nx", "if 1:\n\tx\n        y", "a b"])
+def test_syntax_errors_of_both_name_the_cell(code: str, owner: Owner, guest: Watched) -> None:
+    guest.run(code)
+    owner.run(code)
+    for error in guest.until(lambda: guest.of(events.Error)[1:] and guest.of(events.Error)):
+        assert f"(cell {guest.session.cells[error.cell].count}, line " in error.value
+
+
 @pytest.mark.slow
 def test_ours_wait_for_theirs_while_the_names_are_live(owner: Owner, guest: Watched) -> None:
     owner.run("import time\nstep = 0")
