@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from kbench.engine.control_flow.scan import read_outside, scan
+from kbench.engine.control_flow.scan import read_outside, repeated_gradient, scan
 from kbench.engine.core.errors import GradientError, KbenchError, see_through
 from kbench.engine.core.spec import DTYPES, Spec, is_float
 from kbench.engine.graph.apply import results
@@ -29,7 +29,8 @@ __all__ = [
     "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ceil", "ctc_cost",
     "env", "erf", "expm1", "floor", "is_float", "keras_file_backend", "kernels_allowed", "log1p",
     "logical_and", "logical_or", "logical_xor", "numpy_call", "numpy_calls", "prefetch",
-    "read_outside", "results", "scan", "see_through", "seeded_array", "seeded_draw", "where",
+    "read_outside", "repeated_gradient", "results", "scan", "see_through", "seeded_array",
+    "seeded_draw", "where",
 ]  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from keras.src.backend.common.stateless_scope import get_stateless_scope, in_sta
 
 from kbench import backend as K
 from kbench.api import operations
-from kbench.api.operations import GradientError, Spec, Tensor
+from kbench.api.operations import Spec, Tensor
 from kbench.keras3.tensor import (
     WIDE,
     NeedsValues,
@@ -47,7 +47,7 @@ class _Leaves:
         found = [leaf for leaf in leaves if leaf is not None]
         if not all(hasattr(leaf, "dtype") for leaf in found):
             kind = next(type(leaf).__name__ for leaf in found if not hasattr(leaf, "dtype"))
-            raise _CannotLoop(f"it gives a value of type {kind}, which is no tensor")
+            raise _CannotLoop(f"it gives a value of type {kind}, which is not a tensor")
         self.kinds = [str(leaf.dtype) for leaf in found]
         self.shapes = [tuple(leaf.shape) for leaf in found]
         self.nodes = [in_dtype(leaf, kind) for leaf, kind in zip(found, self.kinds, strict=True)]
@@ -135,18 +135,18 @@ def _one_loop(f: Any, carry: Any, xs: Any, count: int, reverse: bool) -> tuple[A
         made.append(told)
         return told.nodes, carried.nodes
 
-    numbers = K.constant(np.arange(count, dtype="int32"), dtype="int32")
+    numbers = K.constant(np.arange(int(count), dtype="int32"), dtype="int32")
     last, outputs = operations.scan(step, [numbers, *given.nodes], first.nodes, reverse)
     results = made[-1].packed(outputs) if any(made[-1].there) else None
     return first.packed(last), results
 
 
 def until(cond: Any, body: Any, values: Any) -> Any:
-    """`values = body(values)` while `cond(values)` holds, however often: without a gradient.
+    """`values = body(values)` while `cond(values)` holds, however often.
 
     Raises:
         NotImplementedError: the body changes shapes or dtypes of values, or stores to variables.
-        GradientError: the result is differentiated.
+    Gradient: through as many rounds as were run, which are run again to keep their values.
     """
     try:
         with _without_stores():
@@ -171,21 +171,24 @@ def _until(cond: Any, body: Any, values: Any) -> Any:
 
     def run(*arrays: np.ndarray) -> Any:
         state, read = list(arrays[: len(symbols)]), list(arrays[len(symbols) :])
+        count = 0
         while bool(goes_on([*state, *read])[0]):
             state = round_of([*state, *read])
-        copies = tuple(np.array(one) for one in state)
-        return copies if len(copies) > 1 else copies[0]
+            count += 1
+        return (*[np.array(one) for one in state], np.asarray(count, "int32"))
 
     run.__name__ = "while_loop"
 
-    def refuse(*_arguments: Any) -> Any:
-        raise GradientError(
-            "while_loop without maximum_iterations has no gradient in a traced step; with "
-            "maximum_iterations it has one",
-            function="gradients",
-        )
+    def rule(g: Any, y: Tensor, *given: Tensor) -> Any:
+        count = operations.results(y)[-1]
+        rounds = operations.numpy_call(_numbers, [count], Spec((None,), "int32"))
+        return operations.repeated_gradient(g, symbols, after.nodes, rounds, given, outside)
 
-    given = [*first.nodes, *outside]
-    if len(symbols) == 1:
-        return first.packed([operations.numpy_call(run, given, first.specs[0], refuse)])
-    return first.packed(operations.numpy_calls(run, given, first.specs, refuse))
+    parts = [*first.specs, Spec((), "int32")]
+    found = operations.numpy_calls(run, [*first.nodes, *outside], parts, rule)
+    return first.packed(found[:-1])
+
+
+def _numbers(count: np.ndarray) -> np.ndarray:
+    """The numbers of so many rounds."""
+    return np.arange(int(count), dtype="int32")

@@ -7,10 +7,11 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
+from keras.src.backend.common import dtypes
 
 from kbench import backend as K
-from kbench.api.operations import GradientError, KbenchError
-from kbench.keras3 import loops
+from kbench.api.operations import KbenchError
+from kbench.keras3 import host, loops
 from kbench.keras3.core import traced
 from kbench.keras3.gradients import gradients
 from kbench.keras3.tensor import Traced
@@ -18,6 +19,8 @@ from kbench.keras3.tensor import Traced
 DRAW = np.random.RandomState(3)
 X = DRAW.uniform(-0.5, 0.5, (20, 4)).astype("float32")
 W = DRAW.uniform(-0.5, 0.5, (4, 4)).astype("float32")
+STEP = 1e-6
+"""How far operands in float64 are moved: the error of a central difference is about its square."""
 
 
 def _recurrent(x, w):
@@ -147,9 +150,84 @@ def test_fori_loop_up_to_a_traced_number():
     np.testing.assert_allclose(_value(total, (X, W))[0], X[:13].sum(0) + W[0], rtol=1e-5)
 
 
-def test_while_loop_without_a_bound_says_why_it_has_no_gradient():
-    with pytest.raises(GradientError, match="with maximum_iterations it has one"):
-        _slopes(lambda x, w: _until_large(x, w)[1])
+def _newton(x, w):
+    """Square roots of positive numbers, in as many rounds as they need."""
+    given = ops.square(w) + 0.5
+    return ops.while_loop(
+        lambda r: ops.max(ops.abs(r * r - given)) > 1e-6, lambda r: (r + given / r) / 2, given
+    )
+
+
+UNTIL = {  # name -> function of X and W whose loops have no bound
+    "until_large": lambda x, w: _until_large(x, w)[1],
+    "newton": _newton,
+    "no_round": lambda x, w: ops.while_loop(lambda v: ops.sum(v) < -1e9, lambda v: v * w[0], x),
+    "reads_what_it_begins_with": lambda x, w: ops.while_loop(
+        lambda i, v: i < 5, lambda i, v: (i + 1, v * w + ops.tanh(w)), (0, w)
+    )[1],
+    "reads_computed": lambda x, w: (
+        lambda h: ops.while_loop(lambda i, v: i < 4, lambda i, v: (i + 1, v * h + w), (0, x[:4]))[1]
+    )(ops.tanh(w)),
+    "two_states": lambda x, w: ops.while_loop(
+        lambda a, b: ops.sum(ops.abs(b)) < 50.0,
+        lambda a, b: (a + b * b, b * 1.3 + w[0]),
+        (x[0], ops.abs(x[1]) + 1.0),
+    )[0],
+    "state_unread": lambda x, w: ops.while_loop(
+        lambda i, v, u: i < 9, lambda i, v, u: (i + 1, v * 0.9, u), (0, x[0], w[0])
+    )[2],
+    "fori_loop_up_to_a_traced_number": lambda x, w: ops.fori_loop(
+        0, ops.cast(x[0, 0] * 0 + 13, "int32"), lambda i, v: ops.tanh(v + x[i] * w[1]), w[0]
+    ),
+    "within_a_map": lambda x, w: ops.map(
+        lambda row: ops.while_loop(
+            lambda v: ops.sum(v) < 9.0, lambda v: v * 1.5 + ops.abs(w[0]), ops.abs(row)
+        ),
+        x,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNTIL)
+def test_while_loop_without_a_bound_has_a_gradient(name, monkeypatch):
+    monkeypatch.setitem(dtypes.BIT64_TO_BIT32_DTYPE, "float64", "float64")
+    monkeypatch.setattr(host, "_dtypes", {})
+    function = UNTIL[name]
+    np.testing.assert_allclose(_value(function, (X, W))[0], function(X, W), rtol=1e-5, atol=1e-6)
+    arrays = [array.astype("float64") for array in (X, W)]
+    variables = [keras.Variable(array, dtype="float64") for array in arrays]
+    slopes = gradients(lambda: ops.sum(ops.square(function(*variables))), variables)
+    for place, (array, found) in enumerate(zip(arrays, slopes, strict=True)):
+        along = np.random.RandomState(place).uniform(-1, 1, array.shape)
+        ends = []
+        for sign in (1, -1):
+            moved = [*arrays]
+            moved[place] = array + sign * STEP * along
+            ends.append(np.sum(np.square(function(*moved))))
+        wanted = (ends[0] - ends[1]) / (2 * STEP)
+        np.testing.assert_allclose(np.sum(found * along), wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_the_gradient_of_a_while_loop_has_a_gradient():
+    bounded = lambda x: ops.while_loop(  # noqa: E731
+        lambda i, v: i < 6, lambda i, v: (i + 1, ops.sin(v) * x[0]), (0, x), maximum_iterations=9
+    )[1]
+    free = lambda x: ops.while_loop(  # noqa: E731
+        lambda i, v: ops.cast(i, "float32") < 6 + x[0, 0] * 0,
+        lambda i, v: (i + 1, ops.sin(v) * x[0]),
+        (0, x),
+    )[1]
+    bends = []
+    for function in (bounded, free):
+        node = K.placeholder(X.shape, dtype="float32")
+        with traced():
+            total = ops.sum(function(Traced(node)))
+        slope = K.gradients(total.node, [node])[0]
+        bends.append(K.function([node], K.gradients(K.sum(K.square(slope)), [node]))([X])[0])
+    np.testing.assert_allclose(*bends, rtol=1e-4, atol=1e-6)
+
+
+def test_while_loop_without_a_bound_keeps_shapes():
     with pytest.raises(NotImplementedError, match="keep shapes and dtypes"):
         _value(
             lambda x, w: ops.while_loop(
