@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
-from kbench.engine.control_flow.scan import read_outside, scan
+from kbench.engine.control_flow.scan import read_outside, repeated_gradient, scan
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import GradientError, KbenchError, see_through
 from kbench.engine.core.spec import DTYPES, Spec, is_float
@@ -35,10 +35,10 @@ from kbench.engine.runtime.keras_json import chosen_backend as keras_file_backen
 __all__ = [
     "Constant", "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ceil",
     "ctc_cost", "env", "erf", "expm1", "floor", "is_float", "keras_file_backend",
-    "kernels_allowed", "lock", "log1p", "logical_and", "logical_or", "logical_xor", "numpy_call",
-    "numpy_calls", "opaque_constant", "prefetch", "read_outside", "rebuild", "results", "scan",
-    "see_through", "seeded_array", "seeded_draw", "settings_in_force", "walk", "where",
-    "with_inputs",
+    "kernels_allowed", "lock", "log1p", "logical_and", "logical_or", "logical_xor",
+    "numpy_call", "numpy_calls", "opaque_constant", "prefetch", "read_outside", "rebuild",
+    "repeated_gradient", "results", "scan", "see_through", "seeded_array", "seeded_draw",
+    "settings_in_force", "walk", "where", "with_inputs",
 ]  # fmt: skip
 
 lock = fork_safety.lock

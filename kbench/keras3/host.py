@@ -23,6 +23,7 @@ from kbench.api.operations import Spec, Tensor, numpy_call, numpy_calls
 from kbench.keras3.planned import NotAlike, add_to_key
 from kbench.keras3.tensor import (
     WIDE,
+    NotTracedError,
     Traced,
     from_wide,
     in_dtype,
@@ -193,6 +194,7 @@ def host(
             )
             rest = arguments[operands:]
             if any(is_traced(leaf) for leaf in tree.flatten(given)):
+                _check_options(called, rest, options)
                 if moves:
                     return _moved(function, given[0], rest, options)
                 return _traced(called, function, given, rest, options, rule, dtype)
@@ -206,6 +208,13 @@ def host(
         return call
 
     return declare
+
+
+def _check_options(name: str, rest: Any, options: Any) -> None:
+    """NotTracedError where what is no operand is a symbol, whose value the function reads."""
+    for leaf in tree.flatten((rest, options)):
+        if is_traced(leaf):
+            raise NotTracedError(f"{name}: an argument is {leaf!r}, and has to be known here")
 
 
 def _is_list(x: Any) -> bool:
@@ -250,7 +259,7 @@ def _traced(
         told = _told(dtype, given) or []
         specs = [(shape, kind) for (shape, _), kind in zip(specs, told, strict=True)]
     if any(None in shape for shape, _ in specs):
-        raise NotImplementedError(
+        raise NotTracedError(
             f"{name}: the shape of the result depends on values, which a traced step does not know"
         )
     return node_call(name, function, given, rest, options, rule, specs, ruling)

@@ -19,6 +19,22 @@ WIDE = {"bfloat16": "float32", "float8_e4m3fn": "float32", "float8_e5m2": "float
 """The dtypes that NumPy lacks, and those in which they are computed; results are rounded once."""
 
 
+class NeedsValues(Exception):
+    """Something asks for values that are not known while it is traced."""
+
+
+class NoValueError(NeedsValues, TypeError):
+    """Python asks a symbol for its value: `if`, `int`, `range`, an index of a list."""
+
+
+class NoAttributeError(NeedsValues, AttributeError):
+    """A symbol is asked for what only arrays have."""
+
+
+class NotTracedError(NeedsValues, NotImplementedError):
+    """A function needs values, often because the shape of its result depends on them."""
+
+
 class _Tracing(threading.local):
     active = False
     known = False
@@ -52,11 +68,19 @@ class Traced:
     def __repr__(self) -> str:
         return f"<Traced {Spec(self.node.spec.shape, self.dtype)}>"
 
+    def __format__(self, form: str) -> str:
+        return format(self.value(), form) if form else repr(self)
+
     def value(self) -> np.ndarray:
         """Its array, where the step runs eagerly; TypeError where it is traced."""
         if not tracing.known:
-            raise TypeError(f"{self!r} has no value while it is traced; run_eagerly=True shows it")
+            raise NoValueError(
+                f"{self!r} has no value while it is traced; run_eagerly=True shows it"
+            )
         return from_wide(K.eval(self.node), self.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NoAttributeError(f"a symbol of the trace has no attribute {name!r}")
 
     def __bool__(self) -> bool:
         return bool(self.value())
@@ -81,12 +105,15 @@ class Traced:
         name = {"remainder": "mod", "invert": "bitwise_not"}.get(ufunc.__name__)
         function = getattr(numpy, name) if name else function
         if method != "__call__" or function is None:
-            return NotImplemented
+            raise NoValueError(
+                f"{ufunc.__name__} of NumPy needs values, and {self!r} is a symbol; keras.ops has "
+                "functions of symbols"
+            )
         return function(*inputs)
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError(f"{self!r} is a scalar, which has no length")
+            raise NoValueError(f"{self!r} is a scalar, which has no length")
         return self.shape[0]
 
     def __iter__(self) -> Any:

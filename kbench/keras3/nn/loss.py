@@ -14,7 +14,7 @@ from kbench.keras3.host import common_dtype
 from kbench.keras3.nn.activation import log_softmax, softmax
 from kbench.keras3.numpy import elementwise, index, layout, reduce
 from kbench.keras3.planned import planned
-from kbench.keras3.tensor import Traced, in_dtype, is_traced, node_of
+from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, node_of
 
 
 @planned
@@ -179,7 +179,7 @@ def ctc_decode(
     inputs = elementwise.cast(inputs, common_dtype(inputs, np.float32(0)))
     lengths = elementwise.cast(layout.known(sequence_lengths), "int32")
     if is_traced(inputs) or is_traced(lengths):
-        raise NotImplementedError("ctc_decode is not available in a traced step on kbench")
+        raise NotTracedError("ctc_decode is not available in a traced step on kbench")
     if strategy == "greedy":
         return _greedy(inputs, lengths, merge_repeated, mask_index)
     if strategy == "beam_search":

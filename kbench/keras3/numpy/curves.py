@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -42,7 +43,20 @@ def _bits(name: str, form: Any) -> Any:
         return form(x, y)
 
     function.__name__ = name
-    return host(2)(function)
+    called = host(2)(function)
+
+    @functools.wraps(called)
+    def call(x: Any, y: Any) -> Any:
+        return called(_beside(x, y), _beside(y, x))
+
+    return call
+
+
+def _beside(x: Any, other: Any) -> Any:
+    """A number of Python in the dtype of an array beside it, as NumPy takes it."""
+    if type(x) in (bool, int) and hasattr(other, "dtype"):
+        return np.asarray(x, other.dtype)
+    return x
 
 
 def _flat(g: Any, y: Any, x: Any) -> None:
@@ -203,9 +217,12 @@ right_shift = _bits("right_shift", np.right_shift)
 
 
 def _set_operators() -> None:
-    """Give traced values the operators of logic; their arithmetic is in `elementwise`."""
+    """Give traced values the operators of bits; their arithmetic is in `elementwise`."""
     logic = {"and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor}
     for word, function in logic.items():
+        setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
+        setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
+    for word, function in (("lshift", left_shift), ("rshift", right_shift)):
         setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
         setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
     setattr(Traced, "__invert__", lambda x: bitwise_not(x))  # noqa: B010

@@ -16,6 +16,7 @@ from kbench.keras3.host import MAX_RULES, common_dtype, dtype_of, operand
 from kbench.keras3.planned import planned
 from kbench.keras3.tensor import (
     WIDE,
+    NotTracedError,
     Traced,
     array_as,
     finish,
@@ -215,7 +216,7 @@ def nonzero(x: Any) -> Any:
     """The places of what is not zero, an array for each axis; not in a traced step."""
     x = operand(x)
     if is_traced(x):
-        raise NotImplementedError("nonzero: how many there are is not known in a traced step")
+        raise NotTracedError("nonzero: how many there are is not known in a traced step")
     return tuple(place.astype("int32") for place in np.nonzero(x))
 
 
@@ -271,6 +272,8 @@ def _set_operators() -> None:
         setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
     for word, function in _REFLECTED.items():
         setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
+    setattr(Traced, "__divmod__", lambda x, y: (floor_divide(x, y), mod(x, y)))  # noqa: B010
+    setattr(Traced, "__rdivmod__", lambda x, y: (floor_divide(y, x), mod(y, x)))  # noqa: B010
     for name, one in (("neg", negative), ("abs", absolute)):
         setattr(Traced, f"__{name}__", lambda x, f=one: f(x))
 

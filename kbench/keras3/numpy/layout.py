@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from keras.src.backend.common.dtypes import result_type
 from kbench import backend as K
 from kbench.keras3.host import common_dtype, host, operand
 from kbench.keras3.numpy.elementwise import array_in
-from kbench.keras3.tensor import Traced, in_dtype, is_traced, own
+from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, own
 
 
 def known(x: Any) -> Any:
@@ -231,7 +232,7 @@ def concatenate(xs: Any, axis: Any = 0) -> Any:
     if not builtins.any(map(is_traced, parts)):
         return np.concatenate([array_in(x, dtype) for x in parts], axis).astype(dtype)
     nodes = [in_dtype(x, dtype) for x in parts]
-    return Traced(K.concatenate(nodes, axis) if len(nodes) > 1 else nodes[0], dtype)
+    return Traced(K.concatenate(nodes, operator.index(axis)) if len(nodes) > 1 else nodes[0], dtype)
 
 
 def stack(x: Any, axis: int = 0) -> Any:
@@ -241,7 +242,7 @@ def stack(x: Any, axis: int = 0) -> Any:
         return np.stack(parts, axis)
     if not builtins.any(map(is_traced, parts)):
         return np.stack([array_in(one, dtype) for one in parts], axis).astype(dtype)
-    return Traced(K.stack([in_dtype(one, dtype) for one in parts], axis), dtype)
+    return Traced(K.stack([in_dtype(one, dtype) for one in parts], operator.index(axis)), dtype)
 
 
 def _at_least(x: Any, rank: int) -> Any:
@@ -401,7 +402,7 @@ def _picked(x: Traced, items: tuple[Any, ...]) -> Any:
     traced = [place for place, item in enumerate(items) if is_traced(item)]
     others = [item for item in items if not is_traced(item)]
     if Ellipsis in others or None in others or len(traced) > 1:
-        raise NotImplementedError("an index with several traced entries is not available on kbench")
+        raise NotTracedError("an index with several traced entries is not available on kbench")
     found = take(x, items[traced[0]], axis=traced[0])
     rest = tuple(slice(None) if is_traced(item) else item for item in items)
     if not items[traced[0]].shape:
