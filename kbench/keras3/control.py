@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 from keras.src import tree
+from keras.src.backend.common.stateless_scope import get_stateless_scope
 
 from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
@@ -24,7 +25,33 @@ def cond(pred: Any, true_fn: Any, false_fn: Any) -> Any:
     pred = plain(pred)
     if _is_known(pred):
         return true_fn() if pred else false_fn()
-    return _chosen(pred, true_fn(), false_fn())
+    return _either(pred, true_fn, false_fn)
+
+
+def _either(pred: Any, first: Any, second: Any) -> Any:
+    """What one of two functions gives; of what they assign to variables, that of the same one."""
+    scope = get_stateless_scope()
+    if scope is None:
+        return _chosen(pred, first(), second())
+    state: dict[int, Any] = scope.state_mapping
+    before = dict(state)
+    found = first()
+    after = dict(state)
+    state.clear()
+    state.update(before)
+    other = second()
+    for key in {**after, **state}:
+        sides = [values[key] if key in values else _held(key) for values in (after, state)]
+        if sides[0] is not sides[1]:
+            state[key] = _chosen(pred, *sides)
+    return _chosen(pred, found, other)
+
+
+def _held(key: int) -> Any:
+    """What a variable holds to which a step has not assigned."""
+    from kbench.keras3.core import owner_of
+
+    return owner_of(key)._value
 
 
 def _chosen(pred: Any, first: Any, second: Any) -> Any:
@@ -45,10 +72,14 @@ def switch(index: Any, branches: Any, *operands: Any) -> Any:
     index, last = plain(index), len(branches) - 1
     if _is_known(index):
         return branches[int(np.clip(int(index), 0, last))](*operands)
-    found = branches[last](*operands)
-    for place in reversed(range(last)):
-        found = _chosen(elementwise.less_equal(index, place), branches[place](*operands), found)
-    return found
+
+    def found(place: int) -> Any:
+        if place == last:
+            return branches[last](*operands)
+        here = elementwise.less_equal(index, place)
+        return _either(here, lambda: branches[place](*operands), lambda: found(place + 1))
+
+    return found(0)
 
 
 def while_loop(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None) -> Any:

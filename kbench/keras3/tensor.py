@@ -98,6 +98,19 @@ class Traced:
         return trim(self, key)
 
 
+class HiddenArray(np.ndarray):
+    """An array of numbers that `is_tensor` does not count, as other backends do not."""
+
+    shown: Any = None
+
+    @classmethod
+    def of(cls, array: Any) -> HiddenArray:
+        """Hide an array, or a number of NumPy; `shown` is what it was."""
+        found: HiddenArray = np.asarray(array).view(cls)
+        found.shown = array
+        return found
+
+
 def from_wide(array: np.ndarray, dtype: str) -> np.ndarray:
     """An array of the dtype that the engine holds as another."""
     return array.astype(dtype) if dtype in WIDE else array
