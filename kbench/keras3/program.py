@@ -86,7 +86,7 @@ def evaluate(roots: Sequence[Tensor], name: str) -> list[np.ndarray]:
     key = _key(nodes, roots)
     if key is None:
         return list(K.function([], list(roots), name=name)([]))
-    fed = [node for node in nodes if _is_fed(node)]
+    fed: list[Any] = [node for node in nodes if _is_fed(node)]
     function: Any = programs.get(key)
     if function is None:
         inputs = {id(node): K.placeholder(node.value.shape, dtype=node.spec.dtype) for node in fed}
