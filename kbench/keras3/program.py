@@ -9,7 +9,7 @@ programs that are run by one function; they are fed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -31,7 +31,7 @@ MAX_PROGRAMS = 16
 programs = Plans(most=MAX_PROGRAMS)
 
 
-def _is_fed(node: Tensor) -> bool:
+def _is_fed(node: Tensor) -> TypeGuard[Constant]:
     """Whether it is an array whose values nobody knew while the program was built."""
     return (
         isinstance(node, Constant)
