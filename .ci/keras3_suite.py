@@ -212,6 +212,7 @@ def main() -> int:
     environment = os.environ | {
         "KERAS_BACKEND": "kbench",
         "KERAS3_SUITE": "1",
+        "PYTHONHASHSEED": "0",  # some cases are listed by sets: each process has the same order
         "PYTHONPATH": os.pathsep.join(map(str, (source.resolve(), Path(__file__).parent, ROOT))),
     }
     if given.failures:
