@@ -154,6 +154,7 @@ def to_wide(array: np.ndarray) -> np.ndarray:
     return array if wide is None else array.astype(wide)
 
 
+@functools.lru_cache
 def _limits(source: str, dtype: str) -> tuple[np.iinfo, float, float] | None:
     """What an integer dtype holds, and its ends in a float dtype; None for other conversions."""
     if np.dtype(dtype).kind not in "iu" or not np.issubdtype(np.dtype(source), np.floating):
@@ -218,7 +219,7 @@ def in_dtype(x: Any, dtype: str) -> Tensor:
         return finish(x.node, dtype).node if dtype in WIDE else K.cast(x.node, wide)
     if is_variable(x):
         return in_dtype(x.value, dtype)
-    return K.constant(to_wide(array_as(np.asarray(x), dtype)), dtype=wide)
+    return _constant(to_wide(array_as(np.asarray(x), dtype)))
 
 
 def node_of(value: Any) -> Tensor:
@@ -227,7 +228,13 @@ def node_of(value: Any) -> Tensor:
         return value.node
     if is_variable(value):
         return node_of(value.value)
-    array = to_wide(np.asarray(value))
+    return _constant(to_wide(np.asarray(value)))
+
+
+def _constant(array: np.ndarray) -> Tensor:
+    """A constant; sizes are numbers of Python here, so that arrays of integers are no shapes."""
+    if array.ndim and array.dtype.kind in "iu":
+        return operations.opaque_constant(array)
     return K.constant(array, dtype=array.dtype.name)
 
 

@@ -100,7 +100,7 @@ def argsort(x: Any, axis: Any = -1) -> Any:
     return _argsort(x, axis)
 
 
-@host(1, dtype="int32")
+@host(1, dtype="int32", name="argsort")
 def _argsort(x: Any, axis: int) -> Any:
     return np.argsort(x, axis, kind="stable")
 
@@ -133,7 +133,7 @@ def argpartition(x: Any, kth: int, axis: Any = -1) -> Any:
     return _argpartition(x, kth, axis)
 
 
-@host(1, dtype="int32")
+@host(1, dtype="int32", name="argpartition")
 def _argpartition(x: Any, kth: int, axis: int) -> Any:
     return np.argpartition(x, kth, axis)
 

@@ -216,11 +216,19 @@ def _joined_operands(xs: Any) -> tuple[list[Any], str]:
     return parts, common_dtype(*parts)
 
 
+def _are_alike(parts: list[Any]) -> bool:
+    """Whether all are arrays of one dtype, which NumPy joins as they are."""
+    first = parts[0].dtype if parts else None
+    return builtins.all(type(x) is np.ndarray and x.dtype is first for x in parts)
+
+
 def concatenate(xs: Any, axis: Any = 0) -> Any:
     """Arrays one behind the other along an axis; without one, all elements in one axis."""
     parts, dtype = _joined_operands(xs)
     if axis is None:
         parts, axis = [ravel(x) for x in parts], 0
+    if _are_alike(parts):
+        return np.concatenate(parts, axis)
     if not builtins.any(map(is_traced, parts)):
         return np.concatenate([array_in(x, dtype) for x in parts], axis).astype(dtype)
     nodes = [in_dtype(x, dtype) for x in parts]
@@ -230,6 +238,8 @@ def concatenate(xs: Any, axis: Any = 0) -> Any:
 def stack(x: Any, axis: int = 0) -> Any:
     """Arrays of one shape side by side along a new axis."""
     parts, dtype = _joined_operands(x)
+    if _are_alike(parts):
+        return np.stack(parts, axis)
     if not builtins.any(map(is_traced, parts)):
         return np.stack([array_in(one, dtype) for one in parts], axis).astype(dtype)
     return Traced(K.stack([in_dtype(one, dtype) for one in parts], operator.index(axis)), dtype)
