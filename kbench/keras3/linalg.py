@@ -62,10 +62,29 @@ def inv(a: Any) -> Any:
     return np.linalg.inv(a)
 
 
-@host(1)
 def eig(a: Any) -> Any:
-    """Eigenvalues and eigenvectors of a square matrix."""
+    """Eigenvalues and eigenvectors of a square matrix, complex where it needs them.
+
+    ValueError where a traced step needs them: it has no complex numbers.
+    """
+    a = layout.known(a)
+    if is_traced(a):
+        return _real_eig(a)
+    dtype = float_type(a)
+    values, vectors = np.linalg.eig(a.astype("float64" if dtype == "float64" else "float32"))
+    if np.iscomplexobj(values):
+        dtype = "complex128" if dtype == "float64" else "complex64"
+    return values.astype(dtype), vectors.astype(dtype)
+
+
+@host(1, name="eig")
+def _real_eig(a: Any) -> Any:
     values, vectors = np.linalg.eig(a)
+    if np.iscomplexobj(values):
+        raise ValueError(
+            "eig: the matrix has complex eigenvalues, and a traced step has no complex numbers; "
+            "outside of a step they are there"
+        )
     return values, vectors
 
 

@@ -287,3 +287,20 @@ def test_gradients_have_gradients(name):
     wanted = (ends[0] - ends[1]) / (2 * STEP)
     found = [*slope(array)[1:], np.zeros_like(array)][0]
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_complex_eigenvalues_are_not_cut_to_real_ones(dtype):
+    turn = np.array([[0.0, -2.0], [2.0, 0.0]], dtype)
+    values, vectors = ops.eig(turn)
+    assert values.dtype == ("complex64" if dtype == "float32" else "complex128")
+    np.testing.assert_allclose(sorted(values.imag), [-2, 2], rtol=1e-6)
+    np.testing.assert_allclose(turn @ vectors, vectors * values, atol=1e-6)
+    node = K.placeholder((2, 2), dtype=dtype)
+    with traced():
+        found = ops.eig(Traced(node))[0].node
+    with pytest.raises(ValueError, match="a traced step has no complex numbers"):
+        K.function([node], [found])([turn])
+    both = np.array([[2.0, 1.0], [1.0, 2.0]], dtype)
+    np.testing.assert_allclose(np.sort(K.function([node], [found])([both])[0]), [1, 3], rtol=1e-6)
+    assert ops.eig(both)[0].dtype == dtype
