@@ -41,6 +41,7 @@ async def test_screen(size: tuple[int, int], accept: bool) -> None:
         compare(f"used-{size[0]}x{size[1]}", text_of(app), accept)
 
 
+@pytest.mark.slow
 async def test_ascii_screen(accept: bool) -> None:
     async with bench((120, 40), ascii=True, clock=lambda: 0.0) as (app, pilot, _):
         await play(pilot)

@@ -31,8 +31,8 @@ from kbench.engine.core.type_errors import numeric_array, refuse_masked
 from kbench.engine.core.types import Attrs
 from kbench.engine.graph import scope
 from kbench.engine.graph.expr.scalars import SCALARS
-from kbench.engine.graph.numpy_protocol import HoldsValue
 from kbench.engine.graph.op import Op, no_infer, no_numpy, register
+from kbench.engine.graph.protocols.numpy_protocol import HoldsValue
 from kbench.engine.graph.tensor import Operand, Tensor, serials
 from kbench.engine.runtime import config
 
@@ -103,7 +103,9 @@ def runtime_value(array: np.ndarray) -> Spec:
     return Spec(array.shape, array.dtype.name, known_value(array))
 
 
-def constant_node(value: np.ndarray, name: str | None = None, place: Place | None = None) -> Tensor:
+def constant_node(
+    value: np.ndarray, name: str | None = None, place: Place | None = None
+) -> Constant:
     """A constant that owns `value`; the caller hands over an array nobody else changes."""
     value.flags.writeable = False
     entries, dtype = known_value(value), value.dtype.name

@@ -64,6 +64,7 @@ async def test_a_cell_of_a_value_is_watched() -> None:
         await until(app, pilot, "0.16")
 
 
+@pytest.mark.slow
 async def test_watches_are_added_edited_refused_copied_and_removed() -> None:
     async with bench((140, 40), session_with(items=[1, 2])) as (app, pilot, session):
         await pilot.press("alt+3")
@@ -216,6 +217,7 @@ async def test_cheap_watches_are_live_while_a_cell_runs(monkeypatch: pytest.Monk
         assert shown_row(app, "state['step'] + 0").split()[-3:] == ["5", "▁█", "1"]
 
 
+@pytest.mark.slow
 async def test_a_hidden_pane_asks_nothing() -> None:
     async with bench((120, 40), session_with(n=41)) as (app, pilot, session):
         await pilot.press("alt+3")
@@ -247,6 +249,7 @@ async def test_a_slow_watch_says_so_and_enter_evaluates_it(
         await until(app, pilot, "42")
 
 
+@pytest.mark.slow
 async def test_watches_survive_a_restart_and_the_workbench(tmp_path: Path) -> None:
     async with bench((120, 40), session_with(n=41), tmp_path) as (app, pilot, session):
         await pilot.press("alt+3")

@@ -147,6 +147,7 @@ def test_the_border_that_a_pane_moves_beside_a_lesson(
     assert pane_layout.border_of(layout, pane) == border
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text())
 def test_safe_text_has_no_control_or_bidi_characters(text: str) -> None:
