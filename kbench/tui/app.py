@@ -29,7 +29,7 @@ from kbench.tui.main_screen import MainScreen
 from kbench.tui.panes.watch.controller import WatchController
 from kbench.tui.session import ui_state, unsent_input
 from kbench.tui.session.link import Link, Opener, open_existing, open_kernel
-from kbench.tui.text import draw_cache, no_colours
+from kbench.tui.text import draw_cache
 from kbench.tui.text.glyphs import ASCII, UNICODE, Glyphs, counted
 from kbench.tui.text.text import typed
 from kbench.tui.themes import DEFAULT, THEMES, full_name
@@ -108,8 +108,10 @@ class WorkbenchApp(App[int]):
     ) -> None:
         draw_cache.key_by_colours()
         super().__init__()
-        self.no_color = no_colours.wanted()  # Textual also counts an empty value
-        self._no_colours = no_colours.NoColours(self)
+        self._no_colours: LineFilter | None = None
+        self._textual_greys = self.no_color
+        if self.no_color:
+            self._drop_colours()
         self.key_queue = KeyQueue(self, super().on_event)
         self.kernels = list(kernels)  # to choose from: (`running_kernels.Kernel`, words)
         self.resume = resume
@@ -141,11 +143,21 @@ class WorkbenchApp(App[int]):
         """The main screen stands at the bottom of the stack."""
         return self._main
 
+    def _drop_colours(self) -> None:
+        """The user wants none, unless the variable is empty, which Textual counts as set."""
+        from kbench.engine.runtime.environment import env
+        from kbench.tui.text.no_colours import NoColours
+
+        self.no_color = env("NO_COLOR") is not None
+        self._no_colours = NoColours(self) if self.no_color else None
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         """What changes lines before they are drawn: without colours, Textual would draw greys."""
         found = super().get_line_filters()
+        if not self._textual_greys:
+            return found
         kept = [one for one in found if not isinstance(one, (Monochrome, NoColor))]
-        return [*kept, self._no_colours] if self.no_color else kept
+        return kept if self._no_colours is None else [*kept, self._no_colours]
 
     def on_mount(self) -> None:
         """Themes; what the user's files say is taken over once the first frame is out."""

@@ -20,7 +20,6 @@ from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 
 from kbench.tui.keys.bursts import BurstParser
-from kbench.tui.text import no_colours
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -57,14 +56,19 @@ class TerminalDriver(LinuxDriver):
         drawn_on = sys.__stderr__  # which Textual's thread writes to
         if drawn_on is not None and not isinstance(drawn_on, SurvivingStream):
             setattr(sys, "__stderr__", SurvivingStream(drawn_on))  # noqa: B010 - typed as final
+        self._strip: Callable[[str], str] | None = None
         super().__init__(app, **options)
         self._bench = app
         self._in_application_mode = False  # the screen is ours
         self._own_loop: asyncio.AbstractEventLoop | None = None
+        if app.no_color:
+            from kbench.tui.text.no_colours import stripped
+
+            self._strip = stripped
 
     def write(self, data: str) -> None:
         """Draw; some styles, as that of a link below the mouse, come to no filter of the app."""
-        super().write(no_colours.stripped(data) if self._bench.no_color else data)
+        super().write(data if self._strip is None else self._strip(data))
 
     def start_application_mode(self) -> None:
         """Take the screen; from the first time on, watch whether there is one."""

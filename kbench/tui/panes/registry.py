@@ -47,5 +47,8 @@ def loaded(place: str) -> Any:
 
 
 def new_view(pane: str) -> Widget:
-    """A widget for a pane, to be mounted."""
-    return cast("Widget", loaded(BY_ID[pane].view)()).add_class("pane")
+    """A widget for a pane, to be mounted; its controller may give it a longer title."""
+    view = cast("Widget", loaded(BY_ID[pane].view)()).add_class("pane")
+    if pane in SIDE_PANES and not view.border_title:
+        view.border_title = BY_ID[pane].title
+    return view

@@ -6,9 +6,7 @@ Bold, underlined and reversed text stays.
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -33,11 +31,6 @@ _SGR = re.compile(r"\x1b\[([0-9;:]*)m")
 _LONG = ("38", "48", "58")
 """Codes of colours that have more numbers behind them: 5 and one, or 2 and three."""
 _LENGTHS = {"5": 3, "2": 5}
-
-
-def wanted(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the user wants no colours; an empty value counts as unset."""
-    return bool(environment.get("NO_COLOR"))
 
 
 class NoColours(LineFilter):
