@@ -141,6 +141,8 @@ SCALAR = WatchRow(
 LONG = "float32[784, 128]  mean 0.01 [-0.2 .. 0.2]"
 FED = WatchRow(expression="h", state="value", text=LONG, before=LONG + " ", note="as fed last")
 FAILED = WatchRow(expression="K.mean(nothing) + 1", state="error", text="NameError: " + 60 * "n")
+ARRAY = FED.replaced(histogram=[1, 4, 2] * 8, note="")
+BESIDE = WatchRow(expression="h", state="value", text="0.25", history=[3.0, 2.0, 1.0])
 WIDTHS: list[tuple[WatchRow, int, list[str], list[str]]] = [
     (SCALAR, 60, ["K.mean(w)", "0.123", "█▅▁", "0.456"], []),
     (SCALAR, 26, ["K.mean(w)", "0.123", "█▅▁"], ["0.456", "before"]),
@@ -149,6 +151,11 @@ WIDTHS: list[tuple[WatchRow, int, list[str], list[str]]] = [
     (FED, 70, ["h", LONG, "as fed last"], ["before"]),
     (SCALAR.replaced(history=None, before=""), 30, ["0.123"], ["history", "before", "note"]),
     (FED, 50, ["h", LONG], ["as fed", "note", "before"]),
+    (ARRAY, 80, ["h", LONG, "█"], ["before"]),
+    (ARRAY, 70, ["float32[784,… mean 0.01 [-0.2 .. 0.2]", "█"], ["before"]),
+    (ARRAY, 58, ["… mean 0.01 [-0.2 .. 0.2]", "█"], ["before", "float"]),
+    (ARRAY, 55, ["float32[7… [-0.2 .. 0.2]", "█"], ["before", "mean"]),
+    (BESIDE, 30, ["h", "0.25", "█▅▁"], ["before"]),
     (FAILED, 44, ["K.mean", "NameError: nnnnnnnn", "…"], []),
 ]
 
@@ -162,6 +169,7 @@ def test_columns_are_left_out_whole(
     columns, kept = WatchTable.columns, view.wanted_lengths(drawn)
     widths = table.column_widths(columns, [kept], width, gap)
     titles = [Content(column.title) for column in columns]
+    drawn = view.fitted(row, drawn, widths, "…")
     lines = [table.joined("", columns, widths, cells, gap, "…").plain for cells in (titles, drawn)]
     assert all(len(line) <= width for line in lines)
     text = "\n".join(lines)
