@@ -1,8 +1,8 @@
 """The inner loops of pooling, with the running values of a window kept in vector registers.
 
 `gathered` gives the largest or the mean of each window; `routed` finds the first cell that has the
-largest value, and gives it what arrived at the window; `dealt` gives it to all of them. Cells outside of the image are
-left out by the caller.
+largest value, and gives it what arrived at the window; `dealt` gives it to all of them. Cells
+outside of the image are left out by the caller.
 
 Only the background thread imports this: it loads LLVM.
 """
@@ -138,16 +138,16 @@ class _Windows(Channels):
             x = inner.add(self.integer(inner, inner.add(table, inner.mul(t, number(16)))), from_x)
             now = self.spread(inner, inner.trunc(t, self.index))
             tops, places, still = state[:count], state[count : 2 * count], state[2 * count :]
-            after = ([], [], [])
+            after_tops, after_places, after_still = [], [], []
             for shift, top, place, numbers in zip(shifts, tops, places, still, strict=True):
                 value = self.ahead(inner, inner.add(x, shift), mask)
                 larger = inner.fcmp_unordered(">", value, top)
                 larger = inner.and_(larger, numbers)  # nothing takes the place of a NaN
-                after[0].append(inner.select(larger, value, top))
-                after[1].append(inner.select(larger, now, place))
+                after_tops.append(inner.select(larger, value, top))
+                after_places.append(inner.select(larger, now, place))
                 number_too = inner.fcmp_ordered("ord", value, value)
-                after[2].append(inner.and_(numbers, number_too))
-            return inner, [*after[0], *after[1], *after[2]]
+                after_still.append(inner.and_(numbers, number_too))
+            return inner, [*after_tops, *after_places, *after_still]
 
         first = [low] * count + [nowhere] * count + [comparable] * count
         builder, state = self.repeat(builder, taps, first, tap)
