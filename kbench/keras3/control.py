@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from keras.src import tree
+from keras.src.backend.common.stateless_scope import get_stateless_scope
 
 from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
@@ -24,7 +26,33 @@ def cond(pred: Any, true_fn: Any, false_fn: Any) -> Any:
     pred = plain(pred)
     if _is_known(pred):
         return true_fn() if pred else false_fn()
-    return _chosen(pred, true_fn(), false_fn())
+    return _either(pred, true_fn, false_fn)
+
+
+def _either(pred: Any, first: Any, second: Any) -> Any:
+    """What one of two functions gives; of what they assign to variables, that of the same one."""
+    scope = get_stateless_scope()
+    if scope is None:
+        return _chosen(pred, first(), second())
+    state: dict[int, Any] = scope.state_mapping
+    before = dict(state)
+    found = first()
+    after = dict(state)
+    state.clear()
+    state.update(before)
+    other = second()
+    for key in {**after, **state}:
+        sides = [values[key] if key in values else _held(key) for values in (after, state)]
+        if sides[0] is not sides[1]:
+            state[key] = _chosen(pred, *sides)
+    return _chosen(pred, found, other)
+
+
+def _held(key: int) -> Any:
+    """What a variable holds to which a step has not assigned."""
+    from kbench.keras3.core import owner_of
+
+    return owner_of(key)._value
 
 
 def _chosen(pred: Any, first: Any, second: Any) -> Any:
@@ -45,10 +73,14 @@ def switch(index: Any, branches: Any, *operands: Any) -> Any:
     index, last = plain(index), len(branches) - 1
     if _is_known(index):
         return branches[int(np.clip(int(index), 0, last))](*operands)
-    found = branches[last](*operands)
-    for place in reversed(range(last)):
-        found = _chosen(elementwise.less_equal(index, place), branches[place](*operands), found)
-    return found
+
+    def found(place: int) -> Any:
+        if place == last:
+            return branches[last](*operands)
+        here = elementwise.less_equal(index, place)
+        return _either(here, lambda: branches[place](*operands), lambda: found(place + 1))
+
+    return found(0)
 
 
 def while_loop(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = None) -> Any:
@@ -61,6 +93,7 @@ def while_loop(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = N
         after = body(*given)
         return tuple(after) if isinstance(after, (tuple, list)) else (after,)
 
+    @functools.wraps(body, updated=())
     def guarded(given: Any, _entry: Any) -> Any:
         return _chosen(plain(cond(*given)), next_values(given), given), None
 
@@ -100,12 +133,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
             (elementwise.cast(lower, "int32"), init_val),
         )[1]
     numbers = np.arange(int(lower), int(upper), dtype="int32")
-    found = as_one_loop(
-        lambda value, i: (body_fun(i, value), None),
-        tree.map_structure(_converted, init_val),
-        numbers,
-        len(numbers),
-    )
+
+    @functools.wraps(body_fun, updated=())
+    def round_of(value: Any, i: Any) -> Any:
+        return body_fun(i, value), None
+
+    found = as_one_loop(round_of, tree.map_structure(_converted, init_val), numbers, len(numbers))
     if found is not None:
         return found[0]
     value = init_val
@@ -118,7 +151,12 @@ def map(f: Any, xs: Any) -> Any:
     """What a function gives for every entry of the first axis, stacked."""
     given = tree.map_structure(lambda x: layout.known(plain(x)), xs)
     count = tree.flatten(given)[0].shape[0]
-    found = as_one_loop(lambda carry, entry: (carry, f(entry)), (), given, count)
+
+    @functools.wraps(f, updated=())
+    def round_of(carry: Any, entry: Any) -> Any:
+        return carry, f(entry)
+
+    found = as_one_loop(round_of, (), given, count)
     if found is not None:
         return found[1]
     results = [f(tree.map_structure(lambda x, n=i: x[n], given)) for i in range(count)]
@@ -128,7 +166,7 @@ def map(f: Any, xs: Any) -> Any:
 def vectorized_map(function: Any, elements: Any) -> Any:
     """What a function gives for every entry of the first axis of all elements, stacked."""
     if isinstance(elements, (tuple, list)):
-        return map(lambda parts: function(parts), elements)
+        return map(function, elements)
     return map(function, elements)
 
 

@@ -321,3 +321,54 @@ def test_a_float_beyond_an_integer_becomes_its_end(source, dtype):
         found = ops.cast(Traced(node, source), dtype)
     value = K.function([node], [found.node])([x.astype(node.dtype)])[0]
     np.testing.assert_array_equal(value, np.array(wanted, dtype))
+
+
+class Traced1(keras.Model):
+    """A function in a traced step."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.autocast = False
+        self.function = function
+
+    def call(self, x):
+        return self.function(x)
+
+
+NARROW = {  # what depends on the dtype, which is computed in a wider one
+    "nan_to_num_float16": (ops.nan_to_num, "float16", [np.inf, -np.inf, 2], [65504, -65504, 2]),
+    "nan_to_num_bfloat16": (
+        lambda x: ops.nan_to_num(x) / 2.0**120, "bfloat16", [np.inf, 0], [255, 0]
+    ),
+    "nan_to_num_given": (
+        lambda x: ops.nan_to_num(x, 1, 2, 3), "float16", [np.nan, np.inf, -np.inf], [1, 2, 3]
+    ),
+    "nextafter_float16": (lambda x: ops.nextafter(x, x + 1), "float16", [1], [1 + 2**-10]),
+    "nextafter_bfloat16": (lambda x: ops.nextafter(x, x + 1), "bfloat16", [1], [1 + 2**-7]),
+    "bits_of_a_number": (lambda x: ops.bitwise_and(x, 6), "int8", [3, 12], [2, 4]),
+    "bits_of_more": (
+        lambda x: ops.bitwise_or(x, np.array([[4], [8]])), "int32", [1, 2], [[5, 6], [9, 10]]
+    ),
+    "shift_by_a_number": (lambda x: ops.left_shift(x, 2), "int8", [3], [12]),
+    "shift_of_bools": (lambda x: ops.left_shift(x, 2), "bool", [1, 0], [4, 0]),
+    "argsort": (ops.argsort, "float32", [3, 1, 2], [1, 2, 0]),
+    "argpartition": (lambda x: ops.argpartition(x, 0)[:1], "float32", [3, 1, 2], [1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_what_a_dtype_holds_counts_in_calls_and_in_steps(name):
+    function, dtype, given, wanted = NARROW[name]
+    x = ops.cast(np.array(given), dtype)
+    with np.errstate(all="ignore"):
+        for found in (function(x), Traced1(function).predict_on_batch(x)):
+            np.testing.assert_array_equal(np.asarray(found).astype("float64"), wanted)
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_an_odd_pixel_of_a_border_is_left_to_the_resizing(width):
+    image = np.arange(1, 6 * width + 1, dtype="float32").reshape(1, 6, width, 1)
+    found = ops.image.resize(image, (6, 4), pad_to_aspect_ratio=True)
+    side = np.zeros((1, 6, (4 - width) // 2, 1), "float32")
+    full = np.concatenate([side, image, side], 2)
+    np.testing.assert_allclose(found, ops.image.resize(full, (6, 4)), rtol=1e-6)

@@ -209,3 +209,73 @@ def test_a_loop_of_ones_own():
 def test_export_says_that_it_is_not_there(tmp_path):
     with pytest.raises(NotImplementedError, match="export"):
         _model().export(tmp_path / "model")
+
+
+class Branching(layers.Layer):
+    """A layer that stores in one branch of a condition more than in the other."""
+
+    def __init__(self, several):
+        super().__init__()
+        self.several = several
+        self.first = self.add_weight(shape=(), initializer="zeros", trainable=False, name="a")
+        self.second = self.add_weight(shape=(), initializer="zeros", trainable=False, name="b")
+
+    def call(self, x):
+        def grow():
+            self.first.assign_add(1.0)
+            return x * 2.0
+
+        def both():
+            self.first.assign_add(10.0)
+            self.second.assign(self.first * 2.0)
+            return x
+
+        large = keras.ops.sum(x) > 0
+        if self.several:
+            return keras.ops.switch(keras.ops.cast(large, "int32"), [both, grow])
+        return keras.ops.cond(large, grow, both)
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("eager", [False, True])
+def test_only_one_branch_of_a_step_stores(several, eager):
+    layer = Branching(several)
+    model = keras.Sequential([keras.Input((2,)), layer, layers.Dense(1)])
+    model.compile("sgd", "mse", run_eagerly=eager)
+    layer.first.assign(0.0)
+    layer.second.assign(0.0)
+    ones, zeros = np.ones((4, 2), "float32"), np.zeros((4, 1), "float32")
+    model.train_on_batch(ones, zeros)
+    assert (float(layer.first), float(layer.second)) == (1, 0)
+    model.train_on_batch(-ones, zeros)
+    assert (float(layer.first), float(layer.second)) == (11, 22)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_gradients_are_gathered_over_steps(eager):
+    def trained(batch, **options):
+        keras.utils.set_random_seed(3)
+        model = keras.Sequential([keras.Input((5,)), layers.Dense(2)])
+        model.compile(keras.optimizers.SGD(0.1, **options), "mse", run_eagerly=eager)
+        model.fit(X, Y, batch_size=batch, epochs=2, shuffle=False, verbose=0)
+        return model.get_weights()
+
+    found = trained(10, gradient_accumulation_steps=2)
+    for one, other in zip(found, trained(20), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_step_whose_gradients_are_not_finite_halves_the_scale_alone(eager):
+    model = keras.Sequential([keras.Input((5,)), layers.Dense(2)])
+    scaling = keras.optimizers.LossScaleOptimizer(
+        keras.optimizers.SGD(0.1), initial_scale=64.0, dynamic_growth_steps=2
+    )
+    model.compile(scaling, "mse", run_eagerly=eager)
+    seen = []
+    for number in range(4):
+        before = model.get_weights()
+        model.train_on_batch(X * np.float32(np.inf if number == 2 else 1), Y)
+        moved = not np.array_equal(before[0], model.get_weights()[0])
+        seen.append((float(scaling.dynamic_scale), int(scaling.step_counter), moved))
+    assert seen == [(64, 1, True), (128, 0, True), (64, 0, False), (64, 1, True)]

@@ -171,11 +171,11 @@ def _cropped(x: Any, first: int, goal: tuple[int, int]) -> Any:
 
 
 def _padded(x: Any, first: int, goal: tuple[int, int], fill: float) -> Any:
+    """As much on both sides: an odd pixel that is missing is left to the resizing, as in Keras."""
     height, width = x.shape[first : first + 2]
     rows = max(height, int(float(width * goal[0]) / goal[1]))
     columns = max(width, int(float(height * goal[1]) / goal[0]))
     top, left = int((rows - height) / 2), int((columns - width) / 2)
     widths = [(0, 0)] * len(x.shape)
-    widths[first] = (top, rows - height - top)
-    widths[first + 1] = (left, columns - width - left)
+    widths[first], widths[first + 1] = (top, top), (left, left)
     return layout.pad(x, widths, "constant", fill)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+import ml_dtypes
 import numpy as np
-import scipy.special
+import scipy  # whose parts are loaded on first use
 
 from kbench import backend as K
 from kbench.api import operations as engine
 from kbench.api.operations import where as choose
-from kbench.keras3.host import dtype_of, host
+from kbench.keras3.host import common_dtype, dtype_of, host
+from kbench.keras3.numpy import layout
 from kbench.keras3.numpy.elementwise import unary
-from kbench.keras3.tensor import Traced
+from kbench.keras3.tensor import WIDE, Traced, is_traced
 
+NARROW = ("float16", *WIDE)
+"""The dtypes that are computed in float32: what depends on their limits asks for them."""
 LN2, LN10 = math.log(2), math.log(10)
 
 
@@ -37,12 +42,30 @@ def _binary(name: str, form: Any, rule: Any = None) -> Any:
     return host(2, rule)(function)
 
 
-def _bits(name: str, form: Any) -> Any:
+def _bits(name: str, form: Any, shifts: bool = False) -> Any:
+    """A function of the bits of two integers, one of which may be a number of Python.
+
+    Keras' rule asks both for a dtype, and tells the shape of the first operand alone. A number of
+    places to shift by leaves the dtype as it is.
+    """
+
     def function(x: Any, y: Any) -> Any:
         return form(x, y)
 
     function.__name__ = name
-    return host(2)(function)
+    called = host(2)(function)
+
+    @functools.wraps(called)
+    def call(x: Any, y: Any) -> Any:
+        if shifts and isinstance(y, int):
+            x = layout.known(x)
+            y = np.asarray(y, "int32" if str(x.dtype) == "bool" else str(x.dtype))
+        x, y = layout.known(x), layout.known(y)
+        if is_traced(x) or is_traced(y):
+            x = layout.broadcast_to(x, np.broadcast_shapes(x.shape, y.shape))
+        return called(x, y)
+
+    return call
 
 
 def _flat(g: Any, y: Any, x: Any) -> None:
@@ -89,7 +112,7 @@ deg2rad = _unary("deg2rad", np.deg2rad, lambda g, y, x: g * (math.pi / 180))
 rad2deg = _unary("rad2deg", np.rad2deg, lambda g, y, x: g * (180 / math.pi))
 exp2 = _unary("exp2", np.exp2, lambda g, y, x: g * y * LN2)
 fabs = _unary("fabs", np.fabs, lambda g, y, x: g * K.sign(x))
-i0 = _unary("i0", scipy.special.i0, lambda g, y, x: g * _i1_node(x))
+i0 = _unary("i0", lambda x: scipy.special.i0(x), lambda g, y, x: g * _i1_node(x))
 log10 = _unary("log10", np.log10, lambda g, y, x: g / (x * LN10))
 log2 = _unary("log2", np.log2, lambda g, y, x: g / (x * LN2))
 reciprocal = _unary("reciprocal", np.reciprocal, lambda g, y, x: -g * y * y)
@@ -154,9 +177,25 @@ logaddexp2 = _binary("logaddexp2", np.logaddexp2, _logaddexp2_rule)
 fmax = _binary("fmax", np.fmax, _first_rule(K.greater_equal))
 fmin = _binary("fmin", np.fmin, _first_rule(K.less_equal))
 fmod = _binary("fmod", np.fmod, lambda g, y, x1, x2: (g, -g * (x1 - y) / x2))
-nextafter = _binary("nextafter", np.nextafter, lambda g, y, x1, x2: (g, None))
 gcd = _binary("gcd", np.gcd)
 lcm = _binary("lcm", np.lcm)
+
+
+@functools.cache
+def _next_in(kind: str) -> Any:
+    """The function `nextafter` of numbers of a dtype that is computed in a wider one."""
+
+    def form(x1: Any, x2: Any) -> Any:
+        ends = [np.asarray(x).astype(kind) for x in (x1, x2)]
+        return np.nextafter(*ends) if kind in NARROW else np.nextafter(x1, x2)
+
+    return _binary("nextafter", form, lambda g, y, x1, x2: (g, None))
+
+
+def nextafter(x1: Any, x2: Any) -> Any:
+    """The number of the dtype that follows `x1` on the way to `x2`."""
+    x1, x2 = layout.known(x1), layout.known(x2)
+    return _next_in(common_dtype(x1, x2))(x1, x2)
 
 
 @host(2, lambda g, y, x1, x2: (g * K.exp(K.cast(x2, g.spec.dtype) * LN2), None))
@@ -185,10 +224,19 @@ def _nan_rule(g: Any, y: Any, x: Any, *_options: Any, **_more: Any) -> Any:
     return (choose(K.less(K.abs(x), np.inf), g, 0.0),)
 
 
-@host(1, _nan_rule)
-def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """Every element, numbers in place of NaN and infinities."""
+@host(1, _nan_rule, name="nan_to_num")
+def _nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
+
+
+def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+    """Every element, numbers in place of NaN and infinities: the largest that its dtype holds."""
+    x = layout.known(x)
+    if str(x.dtype) in NARROW:
+        largest = float(ml_dtypes.finfo(str(x.dtype)).max)
+        posinf = largest if posinf is None else posinf
+        neginf = -largest if neginf is None else neginf
+    return _nan_to_num(x, nan, posinf, neginf)
 
 
 bitwise_and = _bits("bitwise_and", np.bitwise_and)
@@ -196,16 +244,19 @@ bitwise_or = _bits("bitwise_or", np.bitwise_or)
 bitwise_xor = _bits("bitwise_xor", np.bitwise_xor)
 bitwise_not = _unary("bitwise_not", np.bitwise_not)
 bitwise_invert = _unary("bitwise_invert", np.bitwise_not)
-bitwise_left_shift = _bits("bitwise_left_shift", np.left_shift)
-bitwise_right_shift = _bits("bitwise_right_shift", np.right_shift)
-left_shift = _bits("left_shift", np.left_shift)
-right_shift = _bits("right_shift", np.right_shift)
+bitwise_left_shift = _bits("bitwise_left_shift", np.left_shift, shifts=True)
+bitwise_right_shift = _bits("bitwise_right_shift", np.right_shift, shifts=True)
+left_shift = _bits("left_shift", np.left_shift, shifts=True)
+right_shift = _bits("right_shift", np.right_shift, shifts=True)
 
 
 def _set_operators() -> None:
-    """Give traced values the operators of logic; their arithmetic is in `elementwise`."""
+    """Give traced values the operators of bits; their arithmetic is in `elementwise`."""
     logic = {"and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor}
     for word, function in logic.items():
+        setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
+        setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
+    for word, function in (("lshift", left_shift), ("rshift", right_shift)):
         setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
         setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
     setattr(Traced, "__invert__", lambda x: bitwise_not(x))  # noqa: B010

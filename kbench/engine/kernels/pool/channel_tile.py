@@ -1,8 +1,8 @@
 """The inner loops of pooling, with the running values of a window kept in vector registers.
 
 `gathered` gives the largest or the mean of each window; `routed` finds the first cell that has the
-largest value, and gives it what arrived at the window; `dealt` gives it to all of them. Cells
-outside of the image are left out by the caller.
+largest value, and gives it what arrived at the window; `dealt` gives it to all of them. The
+caller leaves cells outside of the image out.
 
 Only the background thread imports this: it loads LLVM.
 """
