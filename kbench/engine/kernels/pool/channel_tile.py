@@ -9,6 +9,8 @@ Only the background thread imports this: it loads LLVM.
 
 from __future__ import annotations
 
+from typing import Any
+
 from kbench.engine.intrinsics.fma_tile import number
 from kbench.engine.jit.numba_backend import intrinsic, ir, types
 from kbench.engine.kernels.depthwise.tile import Channels
@@ -138,16 +140,16 @@ class _Windows(Channels):
             x = inner.add(self.integer(inner, inner.add(table, inner.mul(t, number(16)))), from_x)
             now = self.spread(inner, inner.trunc(t, self.index))
             tops, places, still = state[:count], state[count : 2 * count], state[2 * count :]
-            after_tops, after_places, after_still = [], [], []
+            after: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
             for shift, top, place, numbers in zip(shifts, tops, places, still, strict=True):
                 value = self.ahead(inner, inner.add(x, shift), mask)
                 larger = inner.fcmp_unordered(">", value, top)
                 larger = inner.and_(larger, numbers)  # nothing takes the place of a NaN
-                after_tops.append(inner.select(larger, value, top))
-                after_places.append(inner.select(larger, now, place))
+                after[0].append(inner.select(larger, value, top))
+                after[1].append(inner.select(larger, now, place))
                 number_too = inner.fcmp_ordered("ord", value, value)
-                after_still.append(inner.and_(numbers, number_too))
-            return inner, [*after_tops, *after_places, *after_still]
+                after[2].append(inner.and_(numbers, number_too))
+            return inner, [*after[0], *after[1], *after[2]]
 
         first = [low] * count + [nowhere] * count + [comparable] * count
         builder, state = self.repeat(builder, taps, first, tap)
