@@ -127,6 +127,7 @@ def _names() -> dict[str, Any]:
     found: dict[str, Any] = {
         "plus": lambda total, x: total + x,
         "times": lambda total, x: total * x,
+        "multiply_add": lambda x, y, z: x * y + z,
         "square": lambda x: x * x,
         "cube": lambda x: x * x * x,
         "lost": _lost,

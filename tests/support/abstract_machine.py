@@ -245,6 +245,7 @@ _DTYPES += ["bool", "float16", "float32", "float64"]
 
 _ARITHMETIC: dict[str, Any] = {
     "plus": lambda total, x: total + x,
+    "multiply_add": lambda x, y, z: x * y + z,
     "times": lambda total, x: total * x,
     "lost": lambda total, x, joint: total + x - joint,
     "mantissa": lambda x: x,

@@ -132,7 +132,7 @@ class Binding(Reader):
         self.outputs = [np.dtype(program.values[n].dtype) for n in program.outputs]
         self.kept = self.reduced = self.parts = 0
         self.items = self.each = 0
-        self._streamed = False
+        self.is_streamed = False
         if program.fold is not None:
             self._cut_fold()
         elif self.total:
@@ -145,7 +145,7 @@ class Binding(Reader):
         moved = sum(math.prod(shape) * dtype.itemsize for dtype, _, shape in self._inputs)
         moved += self.total * sum(dtype.itemsize for dtype in self.outputs)
         row = last * min(dtype.itemsize for dtype in self.outputs)
-        self._streamed = self.program.may_stream and cpu_caches.is_streamed(moved, row)
+        self.is_streamed = self.program.may_stream and cpu_caches.is_streamed(moved, row)
         if len(self.sizes) == 1:
             self.items, self.each = self.total, 1
             return
@@ -211,7 +211,7 @@ class Binding(Reader):
         for number in range(len(self.outputs)):
             params[number] = fast_call.address(outs[number])
         alive = self.fill(params, outs, ins)
-        if self._streamed:  # what is written where it was read is in the cache already
+        if self.is_streamed:  # what is written where it was read is in the cache already
             read = {fast_call.address(array) for array in alive}
             params[self._slots["streamed"]] = read.isdisjoint(
                 fast_call.address(array) for array in outs

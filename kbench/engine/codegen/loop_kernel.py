@@ -7,6 +7,7 @@ every call, so that compiled code never reads or writes outside of them.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from kbench.engine.codegen.arguments import Binding
-from kbench.engine.codegen.join_kernels import Joined
+from kbench.engine.codegen.join_kernels import Joined, Repeated
 from kbench.engine.codegen.loop_program import Fold, LoopProgram
 from kbench.engine.codegen.writers import kernel_source
 from kbench.engine.core.folds import exact_folds
@@ -42,6 +43,29 @@ _JOINS: dict[str, np.ufunc] = {
     "any": np.bitwise_or,
     "all": np.bitwise_and,
 }
+
+
+REPEATED = ("float32", "float64")
+"""Dtypes of rows that a kernel repeats, so that a replay can, too."""
+JOINED_COLUMNS = 512
+"""Columns at most of rows that are joined on their way past the caches: two stages. Of rows of 64,
+each takes as long to begin as to compute."""
+
+
+@functools.lru_cache(MAX_BINDINGS)
+def rows_to_join(rows: int, columns: int) -> int:
+    """The most rows that have no more than JOINED_COLUMNS together and leave none over."""
+    most = min(rows, JOINED_COLUMNS // max(1, columns))
+    return next((many for many in range(most, 1, -1) if rows % many == 0), 1)
+
+
+def is_joined(program: LoopProgram) -> bool:
+    """Whether several rows may be gone over as one: each operand is whole, or one element, or a row
+    that can be repeated."""
+    if program.fold is not None or program.rank != 2 or (True, False) in program.patterns:
+        return False
+    pairs = zip(program.inputs, program.patterns, strict=True)
+    return all(one.dtype in REPEATED for one, pattern in pairs if pattern == (False, True))
 
 
 class Items(Protocol):
@@ -94,6 +118,7 @@ class Kernel:
         self.name = program.name
         self.path: Path | None = job.path
         self._job = job
+        self._joins = is_joined(program)
         slow = sum(one.expr.count(Cost.SERIAL) for one in program.values)
         pace = 1e-9 * (1 + len(program.inputs) + 2 * len(program.statements)) + 2e-8 * slow
         self._nest = Nest(
@@ -129,7 +154,7 @@ class Kernel:
                 written.
         """
         workspace = Workspace()
-        parts, _alive = self._parts(outs, ins, dims, workspace)
+        parts, _given, _alive = self._parts(outs, ins, dims, workspace)
         for part in parts:
             part.run(cancel_check)
         workspace.release()
@@ -142,20 +167,54 @@ class Kernel:
         workspace: Workspace,
     ) -> Prepared:
         """The call of `run`; what it reads stays as it is until it has run."""
-        parts, alive = self._parts(outs, ins, dims, workspace)
-        return Prepared(parts, self.form, None, None, alive, are_same(alive, ins))
+        parts, given, alive = self._parts(outs, ins, dims, workspace)
+        is_lasting = are_same(alive, given)
+        if given is not ins:  # inputs were seen as rows
+            is_lasting = is_lasting and all(array.flags.c_contiguous for array in ins)
+        return Prepared(parts, self.form, None, None, (ins, alive), is_lasting)
 
     def _parts(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], workspace: Workspace
-    ) -> tuple[Sequence[Part], list[Array]]:
-        """What a call does, and what must stay alive until it has."""
+    ) -> tuple[Sequence[Part], Sequence[Array], list[Array]]:
+        """What a call does, its inputs as they are given to the launch, and what is read in their
+        place, which must stay alive until it has run."""
         binding = self._nest.bind(tuple(dims))
         binding.check_outs(outs)
+        parts: list[Part] = []
+        many = self._together(ins, binding)
+        if many > 1:
+            ins = self._joined(ins, many, parts, workspace)
+            binding = self._nest.bind((binding.sizes[0] // many, binding.sizes[1] * many))
         params, alive = binding.parameters(outs, ins)
         if self.program.fold is not None:
             fold = self._fold(self.program.fold, binding, params, outs[-1], workspace)
-            return fold, alive
-        return (self._nest.launch(params, binding),) if binding.total else (), alive
+            return fold, ins, alive
+        if binding.total:
+            parts.append(self._nest.launch(params, binding))
+        return parts, ins, alive
+
+    def _together(self, ins: Sequence[Array], binding: Binding) -> int:
+        """Rows that are gone over as one: many short ones, where that copies no operand."""
+        if not (self._joins and binding.is_streamed) or len(ins) != len(self.program.inputs):
+            return 1
+        pairs = zip(ins, self.program.patterns, strict=True)
+        if any(pattern == (True, True) and not one.flags.c_contiguous for one, pattern in pairs):
+            return 1
+        return rows_to_join(*binding.sizes)
+
+    def _joined(
+        self, ins: Sequence[Array], many: int, parts: list[Part], workspace: Workspace
+    ) -> list[Array]:
+        """The inputs for so many rows at a time; those of one row are repeated by `parts`."""
+        given = []
+        for array, pattern in zip(ins, self.program.patterns, strict=True):
+            if pattern == (True, True):
+                array = array.reshape(-1)
+            elif pattern == (False, True):
+                row, array = array.reshape(-1), workspace.array((many * array.size,), array.dtype)
+                parts.append(Repeated(array, row))
+            given.append(array)
+        return given
 
     def factors(
         self, ins: Sequence[Array], dims: Sequence[int], cancel_check: CancelCheck | None = None

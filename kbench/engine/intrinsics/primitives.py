@@ -375,6 +375,9 @@ copysign = _float_operation("llvm.copysign", 2)
 largest = _float_operation("llvm.maximum", 2, ("nsz",))
 smallest = _float_operation("llvm.minimum", 2, ("nsz",))
 fused = _float_operation("llvm.fma", 3)
+# x * y + z, rounded once where the processor has an instruction for it: for sums that nobody
+# compares bit by bit.
+multiply_add = _float_operation("llvm.fmuladd", 3)
 
 SCRATCH_COLUMNS = 4096
 """Columns whose running results one item of a column fold keeps on its stack."""

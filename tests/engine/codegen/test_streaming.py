@@ -7,6 +7,7 @@ import pytest
 from kernel_helpers import assert_same, compiled_at_once, kernel, values
 from sampling import every
 
+from kbench.engine.codegen import loop_kernel
 from kbench.engine.codegen.loop_program import Fold, Input, loop_nest, loop_value
 from kbench.engine.kernels import registry
 from kbench.engine.runtime import config, cpu_caches
@@ -71,6 +72,29 @@ def test_what_is_computed_in_place_is_not_streamed(streaming):
     assert_same(x, want)
     kernel(program).run([x[1:]], [x[:-1]], (8999,))
     assert_same(x[1:], want[:-1] * 2)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 24, 101, 700])
+@pytest.mark.parametrize("columns", [1, 3, 64, 300, 700])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+def test_short_rows_are_gone_over_together(dtype, columns, rows, streaming):
+    x = values(dtype, rows * columns + 8)[8:].reshape(rows, columns)
+    row, one = values(dtype, columns + 8)[8:], 3
+    patterns = (True, True), (False, True), (False, False)
+    inputs = tuple(Input(dtype, pattern) for pattern in patterns)
+    program = loop_nest(inputs, (loop_value("a0 * a1 - a2", dtype),), (0,))
+    with np.errstate(all="ignore"):
+        want = x * row - np.array(one, dtype)
+    ins = [row, np.array([one], dtype)]
+    joins = loop_kernel.rows_to_join(rows, columns)
+    assert joins * columns <= 512 or joins == 1
+    assert rows % joins == 0
+    for given in (x, x.copy(order="F"), np.repeat(x, 2, axis=0)[::2]):
+        out = np.empty_like(x, order="C")
+        kernel(program).run([out], [given, *ins], x.shape)
+        np.testing.assert_array_equal(out, want)
+    kernel(program).run([x], [x, *ins], x.shape)  # in place
+    np.testing.assert_array_equal(x, want)
 
 
 RULE = [

@@ -213,7 +213,7 @@ class NestFolds(FoldWalk):
         if self._is_narrow:
             return JOINT_FACTORS
         adds = self.fold.kind in ("sum", "mean")
-        return rows_at_once(len(self.program.inputs), self.program.is_dear) if adds else 1
+        return rows_at_once(self.program.patterns, self.program.is_dear) if adds else 1
 
     def _some_rows(self, rows: list[str], reduced: range) -> None:
         """Let the running results of the columns take the values of these rows."""

@@ -69,7 +69,7 @@ class DownFolds(FoldWalk):
             centre = self.peek(f"v{number}", "j - first", "float64")
             self.out.add(f"{apart} = {value} - {centre}")
             value = apart
-            self.grow(f"m{number}", f"{value} * {value}")
+            self.grow_square(f"m{number}", value)
         if not self.loses(number):
             self.grow(f"f{number}", value)
         elif self.held:
@@ -84,6 +84,16 @@ class DownFolds(FoldWalk):
             return
         old = self.peek(name, "j - first", "float64")
         self.store(name, "j - first", self.joined("sum", old, value, "float64"), "float64")
+
+    def grow_square(self, name: str, value: str) -> None:
+        """Add a square to a column's running sum: with a sum of float64 beside it, as a variance
+        has, additions are what it takes longest for, and this is none of its own."""
+        if self.held:
+            old = f"grown_{name}"
+            self.out.add(f"{old} = {self.call('multiply_add', value, value, old)}")
+            return
+        joint = self.call("multiply_add", value, value, self.peek(name, "j - first", "float64"))
+        self.store(name, "j - first", joint, "float64")
 
     def carry(self, number: int, value: str) -> None:
         """Add to a column's running sum, and what is lost to another."""

@@ -208,7 +208,7 @@ class RowWriter(DownFolds):
     def rows(self) -> None:
         """Rows `head` to `tail`: where they are apart some at once, the others one by one."""
         out, program, first = self.out, self.program, "head"
-        group = rows_at_once(len(program.inputs), program.is_dear) if program.across else 1
+        group = rows_at_once(program.patterns, program.is_dear) if program.across else 1
         if group > 1:
             out.add(f"whole = head + (tail - head) // {group} * {group}")
             with out.block(f"for group in range(head, whole, {group}):"):

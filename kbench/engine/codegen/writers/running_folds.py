@@ -165,8 +165,12 @@ def by_halves(values: Sequence[str]) -> str:
     return f"({by_halves(values[:half])} + {by_halves(values[half:])})"
 
 
-def rows_at_once(inputs: int, dear: bool) -> int:
-    """Rows that a fold down the columns reads side by side: it goes over its sums less often."""
+def rows_at_once(patterns: Sequence[tuple[bool, ...]], dear: bool) -> int:
+    """Rows that a fold down the columns reads side by side: it goes over its sums less often.
+
+    The fewer, the more inputs have rows of their own, by the dims along which each varies.
+    """
+    inputs = sum(any(pattern[:-1]) for pattern in patterns)
     return 1 if dear or not inputs else max(1, JOINT_ROWS // inputs)
 
 

@@ -16,6 +16,7 @@ from kbench.engine.core import cancel
 from kbench.engine.core.spec import Spec
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.graph.op import REGISTRY
+from kbench.engine.jit.service import service
 from kbench.engine.kernels.pool import api as pooling
 from kbench.engine.kernels.pool import channel_lanes
 from kbench.engine.ops.layout import resize
@@ -388,3 +389,26 @@ def test_windows_whose_lanes_are_channels(
         x[...] = np.round(2 * random.standard_normal(x.shape))
         attrs = {"first": 1, "window": window, "strides": window, "padding": "valid"}
         check_all(x, random, attrs)  # each cell lies in one window
+
+
+@pytest.mark.parametrize(("channels", "steps"), [(32, 1), (3, 2)])
+def test_largest_values_that_nobody_reads_are_not_computed(channels: int, steps: int) -> None:
+    random = np.random.default_rng(channels)
+    image = random.standard_normal((2, 12, 12, channels)).astype("float32")
+    image[0, :3, :3] = -0.0
+    image[0, 1, 2, 0] = np.nan
+    image[1, :4] = -np.inf
+    x = K.placeholder(image.shape)
+    (back,) = K.gradients(K.pool2d(x, 3, 2), [x])
+    call = K.function([x], [back])
+    call([image])
+    service.wait_idle(60)
+    with K.record() as runs:
+        (given,) = call([image])
+    labels = [step.label for step in runs[-1].steps if step.label.startswith("pool")]
+    assert len(labels) == steps
+    attrs: Attrs = {"first": 1, "window": (3, 3), "strides": (2, 2), "padding": "valid"}
+    ones = np.ones((2, 5, 5, channels), np.float32)
+    want = pool_numpy.pool_max_gradient(None, ones, image, **attrs)
+    np.testing.assert_array_equal(given, want)
+    assert given.sum() == ones.sum()
