@@ -6,9 +6,10 @@ Needs Keras 3 in the environment (`pip install 'kbench[keras3]' pytest pytest-xd
 pytest-timeout`), and what tests compare with or take data from: JAX, PyTorch, pandas, grain, and
 TensorFlow for its `tf.data`. The source distribution is downloaded from the package index unless a
 folder has it. Tests are files below `keras/src`, or folders; without one, those that the backend is
-judged by. Prints how many passed, failed and were skipped, for each file and each folder, which
-files could not be imported, and what is excluded and why (`keras_kbench/excluded_tests.txt`). Ends
-with 1 where a test failed.
+judged by. A test or a file that asks for one of these packages is skipped where that is missing.
+Prints how many passed, failed and were skipped, for each file and each folder, which files could
+not be imported, and what is excluded and why (`keras_kbench/excluded_tests.txt`). Ends with 1 where
+a test failed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ import argparse
 import collections
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import types
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 EXCLUDED = ROOT / "keras_kbench" / "excluded_tests.txt"
@@ -33,6 +37,9 @@ JUDGES = (
     "datasets visualization wrappers legacy distillation"
 ).split()
 OUTCOMES = ("passed", "failed", "skipped")
+OTHERS = "grain jax orbax pandas sklearn tensorflow torch".split()
+"""Packages that tests compare with or take data from."""
+LACKS = re.compile(r"(?:No module named '|[Rr]equires (?:the |installing )?'?)(\w+)")
 NAMES_BACKENDS = "trainers/trainer_test.py"
 """The one file of tests that lists the backends outside of tests: kbench is added there."""
 REPAIRS = (
@@ -65,8 +72,6 @@ def excluded() -> list[tuple[str, str]]:
 
 def skip_if_backend(name: str, reason: str):
     """What tests import from a `conftest` that the source distribution does not have."""
-    import pytest
-
     return pytest.mark.skipif(os.environ.get("KERAS_BACKEND") == name, reason=reason)
 
 
@@ -90,6 +95,29 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if item not in set(left)]
 
 
+def _asked_for(text: str) -> str:
+    """The package that a test or a file of tests lacks, if it is one of the others'."""
+    found = LACKS.search(text)
+    name = found[1].lower() if found else ""
+    return name if name in OTHERS and importlib.util.find_spec(name) is None else ""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed and (name := _asked_for(str(call.excinfo.value))):
+        report.outcome, report.longrepr = "skipped", (str(item.path), 0, f"Skipped: needs {name}")
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    report = yield
+    if report.failed and (name := _asked_for(str(report.longrepr))):
+        report.outcome, report.longrepr = "skipped", (str(collector.path), 0, f"needs {name}")
+    return report
+
+
 _counts: dict[str, collections.Counter] = collections.defaultdict(collections.Counter)
 _failed: list[tuple[str, str]] = []
 _unread: dict[str, str] = {}
@@ -99,6 +127,8 @@ def pytest_collectreport(report):
     if report.failed:
         lines = [line for line in str(report.longrepr).splitlines() if "Error: " in line]
         _unread[report.nodeid] = lines[-1].lstrip("E ") if lines else "an error"
+    elif report.skipped and report.nodeid.endswith(".py"):
+        _unread[report.nodeid] = report.longrepr[2]
 
 
 def pytest_runtest_logreport(report):

@@ -6,13 +6,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
-from kbench.engine.control_flow.scan import read_outside, scan
+import numpy as np
+
+from kbench.engine.compiler.rewrite import rebuild, with_inputs
+from kbench.engine.control_flow.scan import read_outside, repeated_gradient, scan
+from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import GradientError, KbenchError, see_through
 from kbench.engine.core.spec import DTYPES, Spec, is_float
+from kbench.engine.graph import scope
 from kbench.engine.graph.apply import results
+from kbench.engine.graph.convert import Constant, constant_node
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
 from kbench.engine.jit.service import prefetch
 from kbench.engine.ops.control.numpy_call import numpy_call, numpy_calls
@@ -26,11 +33,15 @@ from kbench.engine.runtime.environment import env
 from kbench.engine.runtime.keras_json import chosen_backend as keras_file_backend
 
 __all__ = [
-    "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ceil", "ctc_cost",
-    "env", "erf", "expm1", "floor", "is_float", "keras_file_backend", "kernels_allowed", "log1p",
-    "logical_and", "logical_or", "logical_xor", "numpy_call", "numpy_calls", "prefetch",
-    "read_outside", "results", "scan", "see_through", "seeded_array", "seeded_draw", "where",
+    "Constant", "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ceil",
+    "ctc_cost", "env", "erf", "expm1", "floor", "is_float", "keras_file_backend",
+    "kernels_allowed", "lock", "log1p", "logical_and", "logical_or", "logical_xor",
+    "numpy_call", "numpy_calls", "opaque_constant", "prefetch", "read_outside", "rebuild",
+    "repeated_gradient", "results", "scan", "see_through", "seeded_array", "seeded_draw",
+    "settings_in_force", "walk", "where", "with_inputs",
 ]  # fmt: skip
+
+lock = fork_safety.lock
 
 
 @contextlib.contextmanager
@@ -41,3 +52,14 @@ def kernels_allowed(wanted: bool) -> Iterator[None]:
         yield
     finally:
         config.allow_kernels(before)
+
+
+def opaque_constant(array: np.ndarray) -> Tensor:
+    """A constant of the array, copied, whose entries nothing follows as a shape."""
+    node = constant_node(np.array(array))
+    return Constant(node.op, (), node.attrs, Spec(node.value.shape, node.value.dtype.name))
+
+
+def settings_in_force() -> Hashable:
+    """Equal for two moments between which no setting of the engine has changed."""
+    return config.epoch(), scope.generation(), config.backend(), config.of_this_thread()

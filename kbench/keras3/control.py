@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -92,6 +93,7 @@ def while_loop(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any = N
         after = body(*given)
         return tuple(after) if isinstance(after, (tuple, list)) else (after,)
 
+    @functools.wraps(body, updated=())
     def guarded(given: Any, _entry: Any) -> Any:
         return _chosen(plain(cond(*given)), next_values(given), given), None
 
@@ -131,12 +133,12 @@ def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
             (elementwise.cast(lower, "int32"), init_val),
         )[1]
     numbers = np.arange(int(lower), int(upper), dtype="int32")
-    found = as_one_loop(
-        lambda value, i: (body_fun(i, value), None),
-        tree.map_structure(_converted, init_val),
-        numbers,
-        len(numbers),
-    )
+
+    @functools.wraps(body_fun, updated=())
+    def round_of(value: Any, i: Any) -> Any:
+        return body_fun(i, value), None
+
+    found = as_one_loop(round_of, tree.map_structure(_converted, init_val), numbers, len(numbers))
     if found is not None:
         return found[0]
     value = init_val
@@ -149,7 +151,12 @@ def map(f: Any, xs: Any) -> Any:
     """What a function gives for every entry of the first axis, stacked."""
     given = tree.map_structure(lambda x: layout.known(plain(x)), xs)
     count = tree.flatten(given)[0].shape[0]
-    found = as_one_loop(lambda carry, entry: (carry, f(entry)), (), given, count)
+
+    @functools.wraps(f, updated=())
+    def round_of(carry: Any, entry: Any) -> Any:
+        return carry, f(entry)
+
+    found = as_one_loop(round_of, (), given, count)
     if found is not None:
         return found[1]
     results = [f(tree.map_structure(lambda x, n=i: x[n], given)) for i in range(count)]
@@ -159,7 +166,7 @@ def map(f: Any, xs: Any) -> Any:
 def vectorized_map(function: Any, elements: Any) -> Any:
     """What a function gives for every entry of the first axis of all elements, stacked."""
     if isinstance(elements, (tuple, list)):
-        return map(lambda parts: function(parts), elements)
+        return map(function, elements)
     return map(function, elements)
 
 

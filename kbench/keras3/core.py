@@ -33,6 +33,7 @@ from kbench.keras3.numpy import elementwise
 from kbench.keras3.scatter import scatter, scatter_update, slice, slice_update, unstack
 from kbench.keras3.tensor import (
     WIDE,
+    HiddenArray,
     Traced,
     array_as,
     from_wide,
@@ -175,9 +176,12 @@ def convert_to_numpy(x: Any) -> np.ndarray:
 
 
 def is_tensor(x: Any) -> bool:
-    """Whether it is an array of numbers, or a symbol of the trace; texts are no tensors."""
+    """Whether it is an array of numbers, or a symbol of the trace; texts are no tensors.
+
+    Keras asks for the dtype of a tensor, and the dtypes of texts are none that it knows.
+    """
     if isinstance(x, (np.ndarray, np.generic)):
-        return x.dtype.kind not in "USO"
+        return x.dtype.kind not in "USO" and not isinstance(x, HiddenArray)
     return isinstance(x, Traced)
 
 

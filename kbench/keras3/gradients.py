@@ -9,7 +9,8 @@ from keras.src.backend.common.stateless_scope import StatelessScope
 
 from kbench import backend as K
 from kbench.keras3.core import traced
-from kbench.keras3.tensor import Traced, finish, from_wide, node_of, plain
+from kbench.keras3.program import evaluate
+from kbench.keras3.tensor import Traced, finish, from_wide, plain
 
 
 def traced_gradients(loss: Any, variables: Any) -> list[Any]:
@@ -50,7 +51,6 @@ def gradients(loss: Any, variables: Any) -> list[Any]:
         )
     with StatelessScope(), traced():
         found = traced_gradients(loss(), variables)
-    return [
-        from_wide(K.eval(node_of(one)), one.dtype) if isinstance(one, Traced) else one
-        for one in found
-    ]
+    nodes = [one.node for one in found if isinstance(one, Traced)]
+    values = iter(evaluate(nodes, "gradients"))
+    return [from_wide(next(values), one.dtype) if isinstance(one, Traced) else one for one in found]

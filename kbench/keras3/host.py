@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 from keras.src import tree
+from keras.src.backend import config
 from keras.src.backend.common import standardize_dtype
 from keras.src.backend.common.dtypes import result_type
 from keras.src.backend.common.keras_tensor import KerasTensor
 
 from kbench import backend as K
 from kbench.api.operations import Spec, Tensor, numpy_call, numpy_calls
+from kbench.keras3.planned import NotAlike, add_to_key
 from kbench.keras3.tensor import (
     WIDE,
+    NotTracedError,
     Traced,
     from_wide,
     in_dtype,
@@ -43,7 +46,14 @@ def dtype_of(x: Any) -> Any:
 
 
 def common_dtype(*operands: Any) -> str:
-    return str(result_type(*map(dtype_of, operands)))
+    kinds: list[Hashable] = [x.dtype if hasattr(x, "dtype") else type(x) for x in operands]
+    return _common(config.floatx(), *kinds)
+
+
+@functools.lru_cache(MAX_RULES)
+def _common(floatx: str, *kinds: Any) -> str:
+    """The dtype in which dtypes and types of Python meet, which `floatx` has a part in."""
+    return str(result_type(*[x if isinstance(x, type) else standardize_dtype(x) for x in kinds]))
 
 
 def operand(x: Any) -> Any:
@@ -72,7 +82,7 @@ def ruled(name: str, *arguments: Any, **options: Any) -> Any:
 
 def _result_dtypes(name: str, given: Any, rest: Any, options: dict[str, Any]) -> list[str]:
     leaves = [dtype_of(leaf) for leaf in tree.flatten(given)]
-    key: Any = (name, tuple(leaves), repr(rest), repr(options))
+    key: Any = (name, config.floatx(), tuple(leaves), repr(rest), repr(options))
     if any(hasattr(leaf, "shape") for leaf in tree.flatten((rest, options))):
         key = None
     found = _dtypes.get(key) if key is not None else None
@@ -108,6 +118,47 @@ def computed(function: Any, given: Any, rest: Any, options: Any, dtypes: list[st
         return own(np.asarray(found).astype(dtypes[0], copy=False))
 
 
+_as_it_is: dict[Any, np.dtype] = {}
+"""The dtypes of results of calls whose arrays NumPy takes as they are, by `_key`."""
+
+
+def _key(function: Any, operands: int, arguments: Any, options: Any) -> Any:
+    """What tells the dtype of a result: the dtypes of arrays, and the rest. None where an operand
+    is no array, or the rest is more than words and numbers."""
+    if len(arguments) < operands:
+        return None
+    key = [function, config.floatx()]
+    for x in arguments[:operands]:
+        if type(x) is not np.ndarray:
+            return None
+        key.append(x.dtype)
+    arrays: list[np.ndarray] = []
+    try:
+        for x in arguments[operands:]:
+            add_to_key(x, key, arrays)
+        for name, x in options.items():
+            key.append(name)
+            add_to_key(x, key, arrays)
+    except NotAlike:
+        return None
+    return None if arrays else tuple(key)
+
+
+def _note(key: Any, given: Any, dtypes: list[str]) -> None:
+    """Remember the dtype of the one result of a call whose arrays need not be converted."""
+    floating = "float" in dtypes[0]
+    if len(dtypes) == 1 and dtypes[0] not in WIDE and all(_ready(x, floating) is x for x in given):
+        if len(_as_it_is) >= MAX_RULES:
+            _as_it_is.clear()
+        _as_it_is[key] = np.dtype(dtypes[0])
+
+
+def _own_result(found: Any, dtype: np.dtype, arguments: Any) -> Any:
+    """One result as an array of a dtype, in memory of its own."""
+    array = own(np.asarray(found).astype(dtype, copy=False))
+    return array.copy() if any(array is x for x in arguments) else array
+
+
 def host(
     operands: int = 1,
     rule: Callable[..., Any] | None = None,
@@ -130,6 +181,11 @@ def host(
 
         @functools.wraps(function)
         def call(*arguments: Any, **options: Any) -> Any:
+            key = _key(function, operands, arguments, options)
+            ruled_dtype = _as_it_is.get(key) if key else None
+            if ruled_dtype is not None:
+                with np.errstate(all="ignore"):
+                    return _own_result(function(*arguments, **options), ruled_dtype, arguments)
             while len(arguments) < operands and names[len(arguments)] in options:
                 arguments = (*arguments, options.pop(names[len(arguments)]))
             given: Any = tuple(
@@ -138,17 +194,27 @@ def host(
             )
             rest = arguments[operands:]
             if any(is_traced(leaf) for leaf in tree.flatten(given)):
+                _check_options(called, rest, options)
                 if moves:
                     return _moved(function, given[0], rest, options)
                 return _traced(called, function, given, rest, options, rule, dtype)
             known = any(hasattr(leaf, "shape") for leaf in tree.flatten(given))
             given = tuple(_as_arrays(x, known) for x in given)
             dtypes = _told(dtype, given) or _result_dtypes(called, given, rest, options)
+            if key:
+                _note(key, given, dtypes)
             return computed(function, given, rest, options, dtypes)
 
         return call
 
     return declare
+
+
+def _check_options(name: str, rest: Any, options: Any) -> None:
+    """NotTracedError where what is no operand is a symbol, whose value the function reads."""
+    for leaf in tree.flatten((rest, options)):
+        if is_traced(leaf):
+            raise NotTracedError(f"{name}: an argument is {leaf!r}, and has to be known here")
 
 
 def _is_list(x: Any) -> bool:
@@ -193,7 +259,7 @@ def _traced(
         told = _told(dtype, given) or []
         specs = [(shape, kind) for (shape, _), kind in zip(specs, told, strict=True)]
     if any(None in shape for shape, _ in specs):
-        raise NotImplementedError(
+        raise NotTracedError(
             f"{name}: the shape of the result depends on values, which a traced step does not know"
         )
     return node_call(name, function, given, rest, options, rule, specs, ruling)

@@ -1,16 +1,25 @@
-"""The base of Keras' layers: known outputs can take a mask, as tensors of other backends do.
+"""The base of Keras' layers: known outputs can take a mask, and texts may stand beside numbers.
 
 Keras sets `_keras_mask` on what a layer returns. An array of NumPy takes no attributes, so that
 Keras would keep the mask in a table of its own, where a user does not find it.
+
+Keras refuses an argument of tensors and other things. Arrays are no tensors of other backends, so
+that a layer which converts its inputs itself, such as `HashedCrossing`, takes arrays and texts in
+one argument there. Here they are, so that they are hidden while Keras looks at the arguments.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from keras.src import tree
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
+
+from kbench.keras3.core import is_tensor
+from kbench.keras3.tensor import HiddenArray
 
 
 class MaskableArray(np.ndarray):
@@ -30,8 +39,15 @@ class BackendLayer:
 
     supports_masking: bool
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if BackendLayer in cls.__bases__ and "__call__" in cls.__dict__:  # Keras' own `Layer`
+            setattr(cls, "__call__", _beside_texts(cls.__dict__["__call__"]))  # noqa: B010
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs of the layer; known ones as arrays that a mask can be set on."""
+        if _converts_itself(self):
+            args, kwargs = tree.map_structure(_shown, (args, kwargs))
         outputs = super().__call__(*args, **kwargs)  # type: ignore[misc]
         if not self.supports_masking:
             return outputs
@@ -47,3 +63,40 @@ def _maskable(output: Any) -> Any:
     if mask is not None:
         set_keras_mask(found, mask)
     return found
+
+
+def _converts_itself(layer: Any) -> bool:
+    """Whether Keras hands the arguments of a call to the layer as they were given."""
+    return not getattr(layer, "_convert_input_args", True)
+
+
+def _beside_texts(call: Callable[..., Any]) -> Callable[..., Any]:
+    """Keras' call of a layer, from which arrays beside texts are hidden."""
+
+    @functools.wraps(call)
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if _converts_itself(self):
+            args = tuple(_hidden(value) for value in args)
+            kwargs = {name: _hidden(value) for name, value in kwargs.items()}
+        return call(self, *args, **kwargs)
+
+    return wrapped
+
+
+def _hidden(value: Any) -> Any:
+    """The argument, its arrays hidden where they stand beside what is no tensor."""
+    if not tree.is_nested(value):
+        return value
+    leaves = [leaf for leaf in tree.flatten(value) if leaf is not None]
+    tensors = [leaf for leaf in leaves if is_tensor(leaf)]
+    known = all(
+        isinstance(leaf, (np.ndarray, np.generic)) and get_keras_mask(leaf) is None
+        for leaf in tensors
+    )
+    if not tensors or len(tensors) == len(leaves) or not known:
+        return value
+    return tree.map_structure(lambda leaf: HiddenArray.of(leaf) if is_tensor(leaf) else leaf, value)
+
+
+def _shown(leaf: Any) -> Any:
+    return leaf.shown if isinstance(leaf, HiddenArray) else leaf

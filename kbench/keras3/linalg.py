@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.linalg
+import scipy  # whose parts are loaded on first use
 
 from kbench import backend as K
 from kbench.keras3.host import host, node_call

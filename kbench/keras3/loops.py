@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -12,11 +14,23 @@ from keras.src.backend.common.stateless_scope import get_stateless_scope, in_sta
 
 from kbench import backend as K
 from kbench.api import operations
-from kbench.api.operations import GradientError, Spec, Tensor
-from kbench.keras3.tensor import WIDE, Traced, any_traced, in_dtype, plain, tracing
+from kbench.api.operations import Spec, Tensor
+from kbench.keras3.tensor import (
+    WIDE,
+    NeedsValues,
+    NotTracedError,
+    Traced,
+    any_traced,
+    in_dtype,
+    plain,
+    tracing,
+)
 
 MIN_ROUNDS = 8
 """Rounds from which on a loop is one operation; fewer are laid out, and fuse with other work."""
+
+
+_log = logging.getLogger("kbench.keras3")
 
 
 class _CannotLoop(Exception):
@@ -32,7 +46,8 @@ class _Leaves:
         self.there = [leaf is not None for leaf in leaves]
         found = [leaf for leaf in leaves if leaf is not None]
         if not all(hasattr(leaf, "dtype") for leaf in found):
-            raise _CannotLoop
+            kind = next(type(leaf).__name__ for leaf in found if not hasattr(leaf, "dtype"))
+            raise _CannotLoop(f"it gives a value of type {kind}, which is not a tensor")
         self.kinds = [str(leaf.dtype) for leaf in found]
         self.shapes = [tuple(leaf.shape) for leaf in found]
         self.nodes = [in_dtype(leaf, kind) for leaf, kind in zip(found, self.kinds, strict=True)]
@@ -48,10 +63,13 @@ class _Leaves:
         leaves = [next(left) if there else None for there in self.there]
         return tree.pack_sequence_as(self.values, leaves)
 
-    def fits(self, other: _Leaves) -> bool:
-        """Whether the other nest can be carried on in this one's place."""
-        own, others = self.__dict__, other.__dict__
-        return all(own[name] == others[name] for name in ("there", "kinds", "shapes"))
+    def check(self, other: _Leaves) -> None:
+        """_CannotLoop unless the other nest can be carried on in this one's place."""
+        if self.there != other.there:
+            raise _CannotLoop("the values after a round are not as many as before it")
+        for one, after in zip(self.specs, other.specs, strict=True):
+            if one != after:
+                raise _CannotLoop(f"a value is {one} before a round and {after} after it")
 
 
 @contextlib.contextmanager
@@ -72,7 +90,7 @@ def _without_stores() -> Iterator[None]:
             scope.state_mapping.update(before)
             del scope.losses[losses:]
     if stored:
-        raise _CannotLoop
+        raise _CannotLoop("it stores to variables, such as the state of a seed, or adds a loss")
 
 
 def as_one_loop(
@@ -82,15 +100,25 @@ def as_one_loop(
 
     Returns:
         The last carry and the stacked results; None where rounds are to be laid out: for few of
-        them, known values, and bodies that Python has to run round by round.
+        them, known values, and bodies that Python has to run round by round. For such a body
+        the logger "kbench.keras3" has the reason, at level DEBUG.
     """
     if count < MIN_ROUNDS or tracing.known or not any_traced(carry, xs):
         return None
     try:
         with _without_stores():
             return _one_loop(f, carry, xs, count, reverse)
-    except Exception:  # where the body itself is wrong, its first round tells
+    except (_CannotLoop, NeedsValues) as error:
+        _log.debug("%d rounds of %s are laid out one by one: %s", count, _named(f), error)
         return None
+
+
+def _named(function: Callable[..., Any]) -> str:
+    """A function of the user, by name and line."""
+    own = inspect.unwrap(function)
+    code = getattr(own, "__code__", None)
+    name = getattr(own, "__qualname__", type(own).__name__)
+    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else str(name)
 
 
 def _one_loop(f: Any, carry: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:
@@ -103,31 +131,31 @@ def _one_loop(f: Any, carry: Any, xs: Any, count: int, reverse: bool) -> tuple[A
         entry = None if xs is None else given.packed(entries[1:])
         after, result = f(first.packed(states), entry)
         carried, told = _Leaves(after), _Leaves(result)
-        if not first.fits(carried):
-            raise _CannotLoop
+        first.check(carried)
         made.append(told)
         return told.nodes, carried.nodes
 
-    numbers = K.constant(np.arange(count, dtype="int32"), dtype="int32")
+    numbers = K.constant(np.arange(int(count), dtype="int32"), dtype="int32")
     last, outputs = operations.scan(step, [numbers, *given.nodes], first.nodes, reverse)
     results = made[-1].packed(outputs) if any(made[-1].there) else None
     return first.packed(last), results
 
 
 def until(cond: Any, body: Any, values: Any) -> Any:
-    """`values = body(values)` while `cond(values)` holds, however often: without a gradient.
+    """`values = body(values)` while `cond(values)` holds, however often.
 
     Raises:
         NotImplementedError: the body changes shapes or dtypes of values, or stores to variables.
-        GradientError: the result is differentiated.
+    Gradient: through as many rounds as were run, which are run again to keep their values.
     """
     try:
         with _without_stores():
             return _until(cond, body, values)
-    except _CannotLoop:
-        raise NotImplementedError(
+    except _CannotLoop as error:
+        raise NotTracedError(
             "while_loop: in a traced step without maximum_iterations the body must keep shapes and "
-            "dtypes of its values, and must not store to variables; maximum_iterations lifts that"
+            "dtypes of its values, and must not store to variables; maximum_iterations lifts that. "
+            f"Of this body: {error}"
         ) from None
 
 
@@ -136,29 +164,31 @@ def _until(cond: Any, body: Any, values: Any) -> Any:
     symbols = [K.placeholder(spec.shape, dtype=spec.dtype) for spec in first.specs]
     going = K.reshape(in_dtype(plain(cond(first.packed(symbols))), "bool"), ())
     after = _Leaves(body(first.packed(symbols)))
-    if not first.fits(after):
-        raise _CannotLoop
+    first.check(after)
     outside = operations.read_outside([going, *after.nodes], symbols)
     goes_on = K.function([*symbols, *outside], [going], name="while_condition")
     round_of = K.function([*symbols, *outside], after.nodes, name="while_round")
 
     def run(*arrays: np.ndarray) -> Any:
         state, read = list(arrays[: len(symbols)]), list(arrays[len(symbols) :])
+        count = 0
         while bool(goes_on([*state, *read])[0]):
             state = round_of([*state, *read])
-        copies = tuple(np.array(one) for one in state)
-        return copies if len(copies) > 1 else copies[0]
+            count += 1
+        return (*[np.array(one) for one in state], np.asarray(count, "int32"))
 
     run.__name__ = "while_loop"
 
-    def refuse(*_arguments: Any) -> Any:
-        raise GradientError(
-            "while_loop without maximum_iterations has no gradient in a traced step; with "
-            "maximum_iterations it has one",
-            function="gradients",
-        )
+    def rule(g: Any, y: Tensor, *given: Tensor) -> Any:
+        count = operations.results(y)[-1]
+        rounds = operations.numpy_call(_numbers, [count], Spec((None,), "int32"))
+        return operations.repeated_gradient(g, symbols, after.nodes, rounds, given, outside)
 
-    given = [*first.nodes, *outside]
-    if len(symbols) == 1:
-        return first.packed([operations.numpy_call(run, given, first.specs[0], refuse)])
-    return first.packed(operations.numpy_calls(run, given, first.specs, refuse))
+    parts = [*first.specs, Spec((), "int32")]
+    found = operations.numpy_calls(run, [*first.nodes, *outside], parts, rule)
+    return first.packed(found[:-1])
+
+
+def _numbers(count: np.ndarray) -> np.ndarray:
+    """The numbers of so many rounds."""
+    return np.arange(int(count), dtype="int32")

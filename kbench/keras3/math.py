@@ -6,9 +6,7 @@ import math
 from typing import Any
 
 import numpy as np
-import scipy.fft
-import scipy.signal
-import scipy.special
+import scipy  # whose parts are loaded on first use
 
 from kbench import backend as K
 from kbench.api import operations as engine
@@ -17,7 +15,8 @@ from kbench.keras3 import linalg
 from kbench.keras3.host import host, operand
 from kbench.keras3.numpy import elementwise, index, layout, reduce
 from kbench.keras3.numpy.elementwise import float_type
-from kbench.keras3.tensor import Traced, finish, in_dtype, is_traced, operation, to_wide
+from kbench.keras3.planned import planned
+from kbench.keras3.tensor import Traced, finish, in_dtype, is_traced, to_wide
 
 _EMPTY = {"sum": 0, "prod": 1}
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -100,7 +99,7 @@ def in_top_k(targets: Any, predictions: Any, k: int) -> Any:
     return (larger < k) & np.isfinite(rows[..., 0])
 
 
-@operation
+@planned
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The logarithm of the sum of exponentials, without overflow."""
     dtype = float_type(x)
@@ -192,9 +191,11 @@ def _back2(x: Any) -> Any:
     return ifft2(x)
 
 
-fft = _transform("fft", scipy.fft.fft, _complex_rule(_ifft_pair, 1, True))
-fft2 = _transform("fft2", scipy.fft.fft2, _complex_rule(lambda x: _back2(x), 2, True))
-ifft2: Any = _transform("ifft2", scipy.fft.ifft2, _complex_rule(lambda x: fft2(x), 2, False))
+fft = _transform("fft", lambda x: scipy.fft.fft(x), _complex_rule(_ifft_pair, 1, True))
+fft2 = _transform("fft2", lambda x: scipy.fft.fft2(x), _complex_rule(lambda x: _back2(x), 2, True))
+ifft2: Any = _transform(
+    "ifft2", lambda x: scipy.fft.ifft2(x), _complex_rule(lambda x: fft2(x), 2, False)
+)
 
 
 def _rfft_rule(g: Any, y: Any, x: Any, fft_length: Any = None) -> Any:
@@ -255,12 +256,16 @@ def irfft(x: Any, fft_length: Any = None) -> Any:
     return _irfft(list(_pair(x)), None if fft_length is None else int(fft_length))
 
 
+_PERIODIC = {"hann": np.hanning, "hamming": np.hamming}
+"""Weights whose first and last are equal: the last is the first of the next period."""
+
+
 def _window(window: Any, length: int, size: int, dtype: str) -> Any:
     """The weights of a piece, in the middle of so many points."""
     if window is None:
         return np.ones(size, dtype)
     if isinstance(window, str):
-        points = scipy.signal.get_window(window, length)
+        points = _PERIODIC[window](length + 1)[:length] if length > 1 else np.ones(length)
     else:
         points = operand(window)
         if len(points.shape) != 1 or points.shape[0] != length:
@@ -356,7 +361,7 @@ def rsqrt(x: Any) -> Any:
     return elementwise.divide(1.0, elementwise.sqrt(x))
 
 
-erf = elementwise.unary("erf", engine.erf, scipy.special.erf)
+erf = elementwise.unary("erf", engine.erf, lambda x: scipy.special.erf(x))
 
 
 def erfc(x: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,15 @@ from keras.src.random.seed_generator import make_default_seed as make_default_se
 
 from kbench import backend as K
 from kbench.api.operations import DTYPES as ENGINE_DTYPES
-from kbench.api.operations import GradientError, seeded_array, seeded_draw
+from kbench.api.operations import seeded_array, seeded_draw
 from kbench.api.operations import where as choose
 from kbench.keras3.host import computed, node_call
 from kbench.keras3.numpy import elementwise, layout, reduce
+from kbench.keras3.rules.draws import beta_rule, gamma_rule
 from kbench.keras3.tensor import Traced, any_traced, finish, in_dtype, is_traced, operation
 
-CONTINUOUS = ("gamma", "beta")
-"""Draws by NumPy that vary with their parameters step by step; the others are whole numbers."""
+RULES = {"gamma": gamma_rule, "beta": beta_rule}
+"""Draws that move with their parameters step by step; the others are whole numbers."""
 
 
 def _dtype(dtype: Any) -> str:
@@ -45,22 +45,12 @@ def _drawn(name: str, draw: Any, shape: Any, dtype: str, seed: Any, *operands: A
     if not any_traced(*given):
         return computed(run, given, (), {}, [dtype])
     spec = [(tuple(int(size) for size in shape), dtype)]
-    rule = functools.partial(_refused, name) if name in CONTINUOUS else _no_slope
-    return node_call(name, run, given, (), {}, rule, spec, None)
+    return node_call(name, run, given, (), {}, RULES.get(name, _no_slope), spec, None)
 
 
 def _no_slope(g: Any, y: Any, *inputs: Any) -> list[None]:
     """Nothing flows to seeds, nor through whole numbers."""
     return [None] * len(inputs)
-
-
-def _refused(name: str, g: Any, y: Any, *inputs: Any) -> list[None]:
-    """The numbers vary with the parameters, by a derivative that is not there."""
-    raise GradientError(
-        f"random.{name} has no derivative to its parameters here; "
-        "keras.ops.stop_gradient around them leaves it out",
-        function="gradients",
-    )
 
 
 def _shape(shape: Any) -> tuple[int, ...]:

@@ -19,6 +19,22 @@ WIDE = {"bfloat16": "float32", "float8_e4m3fn": "float32", "float8_e5m2": "float
 """The dtypes that NumPy lacks, and those in which they are computed; results are rounded once."""
 
 
+class NeedsValues(Exception):
+    """Something asks for values that are not known while it is traced."""
+
+
+class NoValueError(NeedsValues, TypeError):
+    """Python asks a symbol for its value: `if`, `int`, `range`, an index of a list."""
+
+
+class NoAttributeError(NeedsValues, AttributeError):
+    """A symbol is asked for what only arrays have."""
+
+
+class NotTracedError(NeedsValues, NotImplementedError):
+    """A function needs values, often because the shape of its result depends on them."""
+
+
 class _Tracing(threading.local):
     active = False
     known = False
@@ -52,11 +68,19 @@ class Traced:
     def __repr__(self) -> str:
         return f"<Traced {Spec(self.node.spec.shape, self.dtype)}>"
 
+    def __format__(self, form: str) -> str:
+        return format(self.value(), form) if form else repr(self)
+
     def value(self) -> np.ndarray:
         """Its array, where the step runs eagerly; TypeError where it is traced."""
         if not tracing.known:
-            raise TypeError(f"{self!r} has no value while it is traced; run_eagerly=True shows it")
+            raise NoValueError(
+                f"{self!r} has no value while it is traced; run_eagerly=True shows it"
+            )
         return from_wide(K.eval(self.node), self.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NoAttributeError(f"a symbol of the trace has no attribute {name!r}")
 
     def __bool__(self) -> bool:
         return bool(self.value())
@@ -81,12 +105,15 @@ class Traced:
         name = {"remainder": "mod", "invert": "bitwise_not"}.get(ufunc.__name__)
         function = getattr(numpy, name) if name else function
         if method != "__call__" or function is None:
-            return NotImplemented
+            raise NoValueError(
+                f"{ufunc.__name__} of NumPy needs values, and {self!r} is a symbol; keras.ops has "
+                "functions of symbols"
+            )
         return function(*inputs)
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError(f"{self!r} is a scalar, which has no length")
+            raise NoValueError(f"{self!r} is a scalar, which has no length")
         return self.shape[0]
 
     def __iter__(self) -> Any:
@@ -96,6 +123,19 @@ class Traced:
         from kbench.keras3.numpy.layout import trim
 
         return trim(self, key)
+
+
+class HiddenArray(np.ndarray):
+    """An array of numbers that `is_tensor` does not count, as other backends do not."""
+
+    shown: Any = None
+
+    @classmethod
+    def of(cls, array: Any) -> HiddenArray:
+        """Hide an array, or a number of NumPy; `shown` is what it was."""
+        found: HiddenArray = np.asarray(array).view(cls)
+        found.shown = array
+        return found
 
 
 def from_wide(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -114,6 +154,7 @@ def to_wide(array: np.ndarray) -> np.ndarray:
     return array if wide is None else array.astype(wide)
 
 
+@functools.lru_cache
 def _limits(source: str, dtype: str) -> tuple[np.iinfo, float, float] | None:
     """What an integer dtype holds, and its ends in a float dtype; None for other conversions."""
     if np.dtype(dtype).kind not in "iu" or not np.issubdtype(np.dtype(source), np.floating):
@@ -178,7 +219,7 @@ def in_dtype(x: Any, dtype: str) -> Tensor:
         return finish(x.node, dtype).node if dtype in WIDE else K.cast(x.node, wide)
     if is_variable(x):
         return in_dtype(x.value, dtype)
-    return K.constant(to_wide(array_as(np.asarray(x), dtype)), dtype=wide)
+    return _constant(to_wide(array_as(np.asarray(x), dtype)))
 
 
 def node_of(value: Any) -> Tensor:
@@ -187,7 +228,13 @@ def node_of(value: Any) -> Tensor:
         return value.node
     if is_variable(value):
         return node_of(value.value)
-    array = to_wide(np.asarray(value))
+    return _constant(to_wide(np.asarray(value)))
+
+
+def _constant(array: np.ndarray) -> Tensor:
+    """A constant; sizes are numbers of Python here, so that arrays of integers are no shapes."""
+    if array.ndim and array.dtype.kind in "iu":
+        return operations.opaque_constant(array)
     return K.constant(array, dtype=array.dtype.name)
 
 

@@ -15,7 +15,8 @@ from types import MethodType, ModuleType
 from typing import Any, SupportsIndex
 
 from kbench.engine.execute.function import Function
-from kbench.engine.graph import checksums, pickling
+from kbench.engine.graph import pickling
+from kbench.engine.graph.protocols import checksums
 from kbench.engine.graph.tensor import Tensor
 from kbench.keras_client.fixes import Keras
 from kbench.keras_client.pickling import FORMAT, hook

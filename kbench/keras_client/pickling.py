@@ -16,7 +16,8 @@ from types import ModuleType
 from typing import Any, SupportsIndex
 
 from kbench.engine.core.errors import EngineError
-from kbench.engine.graph import checksums, pickling
+from kbench.engine.graph import pickling
+from kbench.engine.graph.protocols import checksums
 from kbench.engine.runtime.environment import set_if_unset
 from kbench.keras_client.code import carried
 from kbench.keras_client.fixes import Keras

@@ -16,6 +16,7 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.filter import LineFilter, Monochrome, NoColor
 from textual.screen import Screen
 from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.widgets import Input
@@ -28,7 +29,7 @@ from kbench.tui.main_screen import MainScreen
 from kbench.tui.panes.watch.controller import WatchController
 from kbench.tui.session import ui_state, unsent_input
 from kbench.tui.session.link import Link, Opener, open_existing, open_kernel
-from kbench.tui.text import draw_cache
+from kbench.tui.text import draw_cache, no_colours
 from kbench.tui.text.glyphs import ASCII, UNICODE, Glyphs, counted
 from kbench.tui.text.text import typed
 from kbench.tui.themes import DEFAULT, THEMES, full_name
@@ -107,6 +108,8 @@ class WorkbenchApp(App[int]):
     ) -> None:
         draw_cache.key_by_colours()
         super().__init__()
+        self.no_color = no_colours.wanted()  # Textual also counts an empty value
+        self._no_colours = no_colours.NoColours(self)
         self.key_queue = KeyQueue(self, super().on_event)
         self.kernels = list(kernels)  # to choose from: (`running_kernels.Kernel`, words)
         self.resume = resume
@@ -137,6 +140,12 @@ class WorkbenchApp(App[int]):
     def get_default_screen(self) -> Screen[None]:
         """The main screen stands at the bottom of the stack."""
         return self._main
+
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """What changes lines before they are drawn: without colours, Textual would draw greys."""
+        found = super().get_line_filters()
+        kept = [one for one in found if not isinstance(one, (Monochrome, NoColor))]
+        return [*kept, self._no_colours] if self.no_color else kept
 
     def on_mount(self) -> None:
         """Themes; what the user's files say is taken over once the first frame is out."""

@@ -224,6 +224,7 @@ def test_doctor_shows_the_engine_and_the_file(run_python: Any, tmp_path: Path) -
     assert settings["keras.json"] == f"{tmp_path / 'keras.json'}, which does not exist"
 
 
+@pytest.mark.slow
 def test_config_keeps_the_engine(run_python: Any, tmp_path: Path, modules: Path) -> None:
     home = {"KERAS_HOME": str(tmp_path), "PYTHONPATH": f"{modules}:{ROOT}"}
 
@@ -365,6 +366,7 @@ def test_the_package_offers_compare_and_engines() -> None:
     assert callable(kbench.compare)
 
 
+@pytest.mark.slow
 def test_the_page_about_engines_holds(run_python: Any) -> None:
     text = (ROOT / "docs" / "engines.md").read_text("utf-8")
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)

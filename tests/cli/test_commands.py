@@ -305,6 +305,7 @@ def test_the_plain_prompt_announces_changes_without_escape_codes(root, arguments
     assert shown.count("\na: float64[2]") == 2 and re.search(r"\na: .*\[0, 7\]", shown)
 
 
+@pytest.mark.slow
 def test_the_plain_prompt_tells_a_job_of_workers_in_a_sentence(root):
     code, shown = _on_terminal(
         "--plain",

@@ -99,6 +99,7 @@ def nobody_listens(path: Path) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_what_a_pipe_holds_runs_in_the_kernel(runtime, run_kbench):
     env = {"JUPYTER_RUNTIME_DIR": str(runtime)}
     done = run_kbench("--existing", stdin="kept = 6 * 7\nprint('made')\nkept", env=env)
@@ -158,6 +159,7 @@ class Lines:
         return self.child.exitstatus
 
 
+@pytest.mark.slow
 def test_the_prompt_of_lines_in_a_kernel(runtime, tmp_path):
     lines = Lines(tmp_path, "--existing", "--plain", JUPYTER_RUNTIME_DIR=str(runtime))
     lines.expect("attached to kernel of-a-notebook")
@@ -193,6 +195,7 @@ def test_the_prompt_of_lines_in_a_kernel(runtime, tmp_path):
     assert lines.leave() == 0
 
 
+@pytest.mark.slow
 def test_a_plain_session_that_was_killed_comes_back(tmp_path):
     lines = Lines(tmp_path, "--plain")
     lines.expect("In [1]: ")

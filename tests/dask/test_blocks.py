@@ -56,6 +56,7 @@ def test_it_gives_what_the_function_gives(scheduler: str, rows: Any) -> None:
     np.testing.assert_allclose(compute(y, scheduler), f([X])[0], rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_on_processes() -> None:
     f = layer()
     np.testing.assert_allclose(compute(map_blocks(f, cut(X)), "processes"), f([X])[0], rtol=1e-6)
@@ -464,6 +465,7 @@ def test_examples(module: Any) -> None:
     assert doctest.testmod(module, globs={**vars(module), "K": K}).failed == 0
 
 
+@pytest.mark.slow
 def test_dask_is_loaded_on_first_use() -> None:
     text = (
         "import sys, kbench, kbench.dask\n"

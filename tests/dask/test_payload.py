@@ -103,6 +103,7 @@ def test_functions_that_only_this_process_has() -> None:
     assert pack(lambda x: x * scale).load()(2) == 6
 
 
+@pytest.mark.slow
 def test_deep_graphs() -> None:
     x = K.placeholder((2,))
     y = x

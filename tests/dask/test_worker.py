@@ -187,6 +187,7 @@ def test_a_task_that_is_taken_back_stops(client: Any) -> None:
     assert client.submit(spin, 0.0, pure=False).result() == "done"
 
 
+@pytest.mark.slow
 def test_others_on_the_same_worker_do_not(in_process: Any) -> None:
     worker.prepare(in_process)
     stays = in_process.submit(spin, 1.5, pure=False)
@@ -197,6 +198,7 @@ def test_others_on_the_same_worker_do_not(in_process: Any) -> None:
     assert stays.status == "pending" and stays.result() == "done"
 
 
+@pytest.mark.slow
 def test_a_task_that_is_wanted_again_runs_again(client: Any) -> None:
     for _ in range(5):
         future = client.submit(spin, 0.3, key="again")

@@ -21,6 +21,7 @@ SIZES = {
 }
 
 
+@pytest.mark.slow
 def test_a_small_model_in_both_layouts(tmp_path):
     """The same weights give the same answers; a training step and a file work too."""
     x = np.random.uniform(-1, 1, (2, 32, 32, 3))

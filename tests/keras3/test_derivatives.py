@@ -12,6 +12,8 @@ from kbench.api.operations import GradientError
 from kbench.keras3 import host
 from kbench.keras3.core import traced
 from kbench.keras3.gradients import gradients
+from kbench.keras3.numpy import elementwise
+from kbench.keras3.planned import plans
 from kbench.keras3.tensor import Traced, is_traced
 
 DRAW = np.random.RandomState(23)
@@ -36,6 +38,16 @@ def float64(monkeypatch):
     """Results as precise as operands, as Keras has them on TensorFlow; else many are float32."""
     monkeypatch.setitem(dtypes.BIT64_TO_BIT32_DTYPE, "float64", "float64")
     monkeypatch.setattr(host, "_dtypes", {})
+    monkeypatch.setattr(host, "_as_it_is", {})
+    _forget_dtypes()
+    yield
+    _forget_dtypes()
+
+
+def _forget_dtypes():
+    host._common.cache_clear()
+    elementwise._met.cache_clear()
+    plans.clear()
 
 
 def _part(function, place):
@@ -185,8 +197,6 @@ NOT_THERE = {  # name -> function, operand: what is infinite or NaN as in the fo
         _flat_spectrum(4, 3),
     ),
     "svd_left_of_zero": (lambda x: ops.svd(x, full_matrices=False)[0], np.zeros((3, 1))),
-    "pinv_without_full_rank": (ops.pinv, np.ones((3, 2))),
-    "lstsq_without_full_rank": (lambda x: ops.lstsq(x, np.ones((3, 1))), np.ones((3, 2))),
     "slogdet_of_singular": (lambda x: ops.slogdet(x)[1], np.zeros((2, 2))),
     "qr_of_zero": (lambda x: ops.qr(x)[0], np.zeros((3, 2))),
     "lu_of_zero": (lambda x: ops.lu_factor(x)[0], np.zeros((2, 2))),
@@ -224,6 +234,57 @@ def test_what_equal_values_do_determine_has_a_derivative():
 def test_what_has_no_derivative_is_refused(function, array, words):
     with pytest.raises(GradientError, match=words):
         _slopes(function, array)
+
+
+def _of_rank(rank, *shape):
+    """A matrix, or a stack, of that rank; its factors."""
+    *lead, rows, columns = shape
+    draw = np.random.RandomState(31)
+    return draw.uniform(0.5, 1.5, (*lead, rows, rank)), draw.uniform(-1, 1, (*lead, rank, columns))
+
+
+RANKS = {  # name -> a matrix without full rank by its factors
+    "square": _of_rank(2, 4, 4),
+    "tall": _of_rank(2, 6, 3),
+    "wide": _of_rank(1, 3, 5),
+    "stack": _of_rank(3, 2, 4, 5),
+    "zero": (np.zeros((3, 1)), np.zeros((1, 2))),
+}
+PSEUDO = {
+    "pinv": lambda x: ops.pinv(x),
+    "pinv_of_limit": lambda x: ops.pinv(x, 1e-9),
+    "lstsq": lambda x: ops.lstsq(x, SIDES[:, : x.shape[-2]].T, 1e-9),
+    "lstsq_vector": lambda x: ops.lstsq(x, SIDES[0, : x.shape[-2]], 1e-9),
+}
+SIDES = np.random.RandomState(33).uniform(-1, 1, (2, 6))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, kind) for name in PSEUDO for kind in RANKS if "lstsq" not in name or kind != "stack"],
+)
+def test_without_full_rank_the_gradient_is_along_changes_that_keep_the_rank(name, kind):
+    left, right = RANKS[kind]
+    matrix = left @ right
+    weights = np.random.RandomState(5).uniform(0.5, 1.5, np.shape(PSEUDO[name](matrix)))
+    (found,) = _slopes(lambda x: PSEUDO[name](x) * weights, matrix)
+    if kind == "zero":
+        np.testing.assert_array_equal(found, 0)
+        return
+    draw = np.random.RandomState(7)
+    along = draw.uniform(-1, 1, left.shape), draw.uniform(-1, 1, right.shape)
+    ends = []
+    for sign in (STEP, -STEP):
+        moved = (left + sign * along[0]) @ (right + sign * along[1])
+        ends.append(np.sum(PSEUDO[name](moved) * weights))
+    tangent = along[0] @ right + left @ along[1]
+    wanted = (ends[0] - ends[1]) / (2 * STEP)
+    np.testing.assert_allclose(np.sum(found * tangent), wanted, rtol=1e-5, atol=1e-5)
+    beyond = np.random.RandomState(8).uniform(-1, 1, matrix.shape)
+    back = np.linalg.pinv(matrix, 1e-9)
+    rest = beyond - matrix @ back @ beyond
+    rest = rest - rest @ back @ matrix  # this change would raise the rank: the entries there are 0
+    np.testing.assert_allclose(np.sum(found * rest), 0, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["svd_values", "det", "inv", "pinv_tall", "median"])

@@ -102,6 +102,49 @@ def test_a_mask_is_an_attribute_of_a_known_output(name):
     assert not hasattr(given, "_keras_mask")
 
 
+class _Joined(layers.Layer):
+    """Texts and numbers in one argument, which the layer converts itself."""
+
+    def __init__(self, converts):
+        super().__init__()
+        self._allow_non_tensor_positional_args = True
+        self._convert_input_args = not converts
+
+    def call(self, inputs, weight=None):
+        words, numbers = inputs
+        assert type(numbers) in (np.ndarray, np.int64)
+        found = [f"{word}{number}" for word, number in zip(words, numbers, strict=True)]
+        return np.array([len(one) for one in found]) * (1 if weight is None else weight["by"])
+
+
+NUMBERS = np.array([1, 22, 333])
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "wanted"),
+    [
+        (np.array(["a", "bc", "d"]), {}, [2, 4, 4]),
+        (["a", "bc", "d"], {}, [2, 4, 4]),
+        (np.array(["a", "bc", "d"], object), {"weight": {"by": NUMBERS}}, [2, 88, 1332]),
+        (np.array(["a", "bc", "d"]), {"weight": {"by": np.int64(2), "as": "text"}}, [4, 8, 8]),
+    ],
+    ids=["texts", "strings", "objects", "keyword"],
+)
+def test_a_layer_takes_texts_and_numbers_in_one_argument(words, more, wanted):
+    layer = _Joined(converts=True)
+    for _ in range(2):  # built by the first call
+        found = layer((words, NUMBERS), **more)
+        np.testing.assert_array_equal(found, wanted)
+        assert keras.ops.is_tensor(found) and keras.ops.is_tensor(NUMBERS)
+    with pytest.raises(ValueError, match="cannot mix tensors and non-tensors|Invalid dtype"):
+        _Joined(converts=False)((words, NUMBERS), **more)
+    with pytest.raises(ValueError, match="cannot mix tensors and non-tensors"):
+        layer((words, keras.Input((3,))))
+    masked = layers.Masking()(np.ones((3, 2, 1), "float32"))
+    with pytest.raises(ValueError, match="cannot mix tensors and non-tensors"):
+        layer((words, masked))  # whose mask would be lost
+
+
 def test_attention_trains():
     keras.utils.set_random_seed(1)
     inputs = keras.Input((7, 4))

@@ -5,9 +5,9 @@ import keras
 import numpy as np
 import pytest
 from keras import random
+from scipy import special
 
 from kbench import backend as K
-from kbench.api.operations import GradientError
 from kbench.keras3.core import traced
 from kbench.keras3.gradients import gradients
 from kbench.keras3.tensor import Traced, from_wide, is_traced, to_wide
@@ -109,12 +109,90 @@ def test_a_layer_drops_anew_at_each_step_and_again_from_its_seed():
     assert first[0] != first[1]
 
 
-@pytest.mark.parametrize("name", ["gamma", "beta"])
-def test_a_draw_by_numpy_refuses_a_gradient_to_its_parameters(name):
-    weight = keras.Variable(np.full(3, 2.0, "float32"))
-    draws = {
-        "gamma": lambda: random.gamma((5, 3), weight, seed=3),
-        "beta": lambda: random.beta((5, 3), weight, 2.0, seed=3),
-    }
-    with pytest.raises(GradientError, match=f"random.{name} has no derivative"):
-        gradients(lambda: keras.ops.sum(draws[name]() * weight), [weight])
+PARAMETERS = {  # of a distribution; a draw has 200 numbers of each
+    "small": (0.02, 0.3),
+    "one": (1.0, 1.0),
+    "some": (2.5, 0.7),
+    "tens": (40.0, 3.0),
+    "large": (1e4, 3e3),
+    "larger": (1e6, 2.0),
+}
+INVERSE_STEP = 1e-4
+"""How far a parameter is moved in the reference, in parts of its size or of its root: SciPy inverts
+to about 1e-12, and the error of a central difference is about the square."""
+
+
+def _apart(inverse, a):
+    """How a positive number moves at a chance that is held: by its logarithm, which is smoother."""
+    step = INVERSE_STEP * min(a, a**0.5)
+    return inverse(a) * np.log(inverse(a + step) / inverse(a - step)) / (2 * step)
+
+
+def _gamma_moves(z, a):
+    below, above = special.gammainc(a, z), special.gammaincc(a, z)
+    low = _apart(lambda moved: special.gammaincinv(moved, below), a)
+    high = _apart(lambda moved: special.gammainccinv(moved, above), a)
+    return np.where(below < 0.5, low, high)
+
+
+def _beta_moves(z, w, a, b):
+    """By the smaller one of z and w, which is 1 - z, and of both chances."""
+    below = np.where(z < w, special.betainc(a, b, z), special.betaincc(b, a, w))
+    above = np.where(z < w, special.betaincc(a, b, z), special.betainc(b, a, w))
+    with np.errstate(all="ignore"):  # a number that rounds to 0 or 1 is not selected
+        ways = [
+            _apart(lambda moved: special.betaincinv(moved, b, below), a),
+            _apart(lambda moved: special.betainccinv(moved, b, above), a),
+            -_apart(lambda moved: special.betaincinv(b, moved, above), a),
+            -_apart(lambda moved: special.betainccinv(b, moved, below), a),
+        ]
+    sides = [(z < 0.5) & (below < 0.5), z < 0.5, above < 0.5]
+    return np.select(sides, ways[:3], ways[3])
+
+
+def _numbers_and_slopes(draw, values):
+    weights = [keras.Variable(np.full(200, value), dtype="float64") for value in values]
+    numbers = draw(*[np.full(200, value) for value in values])
+    return numbers, gradients(lambda: keras.ops.sum(draw(*weights)), weights)
+
+
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_numbers_move_with_their_parameters_at_held_chances(name):
+    a, b = PARAMETERS[name]
+    z, (found,) = _numbers_and_slopes(
+        lambda a: random.gamma((200,), a, dtype="float64", seed=3), (a,)
+    )
+    np.testing.assert_allclose(found, _gamma_moves(z, a), rtol=2e-6, atol=1e-300)
+    z, (first, second) = _numbers_and_slopes(
+        lambda a, b: random.beta((200,), a, b, dtype="float64", seed=3), (a, b)
+    )
+    inside = (z > 1e-200) & (z < 1 - 1e-6)  # close to the ends SciPy's inverse has fewer digits
+    assert inside.mean() > 0.1
+    np.testing.assert_allclose(first[inside], _beta_moves(z, 1 - z, a, b)[inside], rtol=1e-5)
+    np.testing.assert_allclose(second[inside], -_beta_moves(1 - z, z, b, a)[inside], rtol=1e-5)
+    assert all(np.isfinite(one).all() for one in (first, second))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_the_mean_of_draws_moves_with_their_parameters(dtype):
+    shape = keras.Variable(np.array([0.5, 2.0, 9.0], "float32"))
+    (found,) = gradients(
+        lambda: keras.ops.sum(
+            keras.ops.cast(random.gamma((4000, 3), shape, dtype=dtype, seed=1), "float32")
+        ),
+        [shape],
+    )
+    assert found.dtype == "float32"
+    np.testing.assert_allclose(found / 4000, 1, atol=0.06)  # the mean is the shape
+    (found,) = gradients(
+        lambda: keras.ops.mean(random.beta((4000,), shape[1], 3.0, seed=1)), [shape]
+    )
+    np.testing.assert_allclose(found, [0, 3 / 25, 0], atol=0.005)  # of a / (a + b)
+
+
+def test_whole_numbers_do_not_move():
+    chance = keras.Variable(np.full(3, 0.5, "float32"))
+    (found,) = gradients(
+        lambda: keras.ops.sum(random.binomial((5, 3), 4.0, chance, seed=1)), [chance]
+    )
+    np.testing.assert_array_equal(found, 0)

@@ -207,6 +207,21 @@ ANSWERS: dict[tuple[int, str], Answers] = {
         ["1 | labels", "-1 | labels", "1 | K.cast(labels, 'int64')"],
         ["0 | labels", "1 | 0", "1 | scores", "1 | [0, 2, 1]", "1 | 2 - labels"],
     ),
+    (6, "centers"): (
+        ["K.transpose(table) | 0", "K.permute_dimensions(table, (1, 0)) | 0",
+         "K.transpose(table) | -2",
+         "K.transpose(K.one_hot(K.cast(kinds, 'int32'), 3)) | 0",
+         "\nflowers = K.placeholder(shape=(None, 2), name='flowers')\n"
+         "sums = K.sum(K.expand_dims(table, 2) * K.expand_dims(flowers, 1), axis=0)\n"
+         "sizes = K.sum(table, axis=0)\n"
+         "centers = sums / K.expand_dims(K.maximum(sizes, 1.0), 1)"],
+        ["table | 0", "K.transpose(table) | 1", "K.transpose(table) | -1",
+         "K.transpose(table) | None",
+         "2 * K.transpose(table) | 0",
+         "\nflowers = K.placeholder(shape=(None, 2), name='flowers')\n"
+         "sums = K.dot(K.transpose(table), flowers)\nsizes = K.sum(table, axis=0)\n"
+         "centers = sums / K.sum(table)"],
+    ),
     (6, "variance"): (
         ["True | r - center", "1 | center - r", "True | K.abs(r - center)"],
         ["False | r - center", "True | r", "True | center", "True | r - center + 1",

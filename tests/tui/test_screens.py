@@ -41,6 +41,7 @@ async def test_screen(size: tuple[int, int], accept: bool) -> None:
         compare(f"used-{size[0]}x{size[1]}", text_of(app), accept)
 
 
+@pytest.mark.slow
 async def test_ascii_screen(accept: bool) -> None:
     async with bench((120, 40), ascii=True, clock=lambda: 0.0) as (app, pilot, _):
         await play(pilot)
@@ -49,18 +50,30 @@ async def test_ascii_screen(accept: bool) -> None:
         compare("ascii-120x40", text_of(app), accept)
 
 
-async def test_no_colour_still_tells_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    async with bench((120, 40)) as (app, pilot, _):
+@pytest.mark.parametrize(("value", "colourless"), [("1", True), ("", False)])
+@pytest.mark.parametrize("theme", ["dark", "light", "ansi", "textual-light"])
+async def test_no_colour_still_tells_state(
+    theme: str, value: str, colourless: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", value)
+    async with bench((120, 40), theme=theme) as (app, pilot, _):
         await play(pilot)
-        colours = {
-            part.style.color.triplet
-            for strip in app.screen._compositor.render_strips()
-            for part in strip
-            if part.style and part.style.color and part.style.color.triplet
-        }
-        assert all(one.red == one.green == one.blue for one in colours)
+        await pilot.press("f3")
+        await settle(pilot)
+        parts = [part for strip in app.screen._compositor.render_strips() for part in strip]
+        colours = [
+            colour
+            for part in parts
+            if part.style
+            for colour in (part.style.color, part.style.bgcolor)
+            if colour and not colour.is_default
+        ]
+        assert bool(colours) is not colourless
         assert "NaN 1!" in text_of(app) and "ShapeError" in text_of(app)
+        if colourless:
+            reversed_text = [part.text for part in parts if part.style and part.style.reverse]
+            assert any(text.lstrip().startswith(">") for text in reversed_text)  # the row's cursor
+            assert sum(map(len, reversed_text)) < 3 * 120  # and neither panels nor bars
 
 
 @pytest.mark.parametrize(

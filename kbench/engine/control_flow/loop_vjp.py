@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kbench.engine.autodiff import sweep
 from kbench.engine.control_flow.body import Body, Emit, Track, captures, symbol
 from kbench.engine.core.spec import is_float
-from kbench.engine.graph.apply import Partial, apply, result
+from kbench.engine.graph.apply import RESULT, Partial, apply, result
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
@@ -244,15 +244,16 @@ class _Backward:
             node, value_read = stack.pop()
             if id(node) in fed or id(node) in kept:
                 continue
-            if id(node) in states or (id(node) in computed and (value_read or not node.op.pure)):
+            whole = node.inputs[0] if node.op is RESULT else node  # a result may be new here
+            made = id(node) in computed or id(whole) in computed
+            if id(node) in states or (made and (value_read or not node.op.pure)):
                 kept[id(node)] = node
                 continue
             if id(node) in seen:
                 continue
             seen.add(id(node))
-            forward = id(node) in computed
             stack.extend(
-                (operand, not forward and position not in node.op.shapes)
+                (operand, not made and position not in node.op.shapes)
                 for position, operand in enumerate(node.inputs)
             )
         return list(kept.values())

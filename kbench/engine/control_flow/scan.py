@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kbench.engine.control_flow.body import Body, Emit, Track, captures
-from kbench.engine.control_flow.loop_op import loop
+from kbench.engine.autodiff import sweep
+from kbench.engine.control_flow.body import Body, Emit, Track, captures, symbol
+from kbench.engine.control_flow.loop_op import LOOP, loop
 from kbench.engine.control_flow.tracing import BodyFunction, trace
-from kbench.engine.graph.apply import results
+from kbench.engine.core.spec import Spec
+from kbench.engine.graph.apply import apply, results
 from kbench.engine.graph.convert import Constant
 from kbench.engine.graph.tensor import Tensor
+from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
 
 
@@ -53,7 +56,44 @@ def scan(
 def read_outside(roots: Sequence[Tensor], symbols: Sequence[Tensor]) -> list[Tensor]:
     """The tensors that the graph from `symbols` to `roots` is to be fed with, besides them.
 
-    Variables and constants are not among them. `symbols` are older than what was made of them.
+    Variables come last, constants are not among them. `symbols` are older than what was made of
+    them.
     """
     found = captures(roots, symbols, symbols[0].serial)
-    return [node for node in found if not isinstance(node, (Constant, Variable))]
+    computed = [node for node in found if not isinstance(node, (Constant, Variable))]
+    within = {id(symbol) for symbol in (*symbols, *computed)}
+    return [*computed, *(node for node in walk(roots, within) if isinstance(node, Variable))]
+
+
+def repeated_gradient(
+    g: Mapping[int, Tensor],
+    symbols: Sequence[Tensor],
+    after: Sequence[Tensor],
+    rounds: Tensor,
+    given: Sequence[Tensor],
+    outside: Sequence[Tensor],
+) -> list[Tensor | None]:
+    """The gradients through a step that was repeated a number of times, known when it ran.
+
+    Arguments:
+        g: the gradients that arrived at the states behind the last round, by their number.
+        symbols, after: the states before and after a round, in the graph of the step.
+        rounds: has an entry for each round that was run.
+        given: the values of the first states and of `outside`.
+        outside: what the step reads besides its states (`read_outside`).
+    Returns:
+        An entry for each of `given`. The step is run again by a loop, which keeps what the
+        gradient reads.
+    """
+    number = symbol(Spec((), rounds.spec.dtype), "round")
+    body = Body((number,), tuple(symbols), tuple(outside), tuple(after))
+    reads = (Track(0, False),)
+    node = apply(LOOP, rounds, *given, name="repeat", body=body, reads=reads, emits=())
+    last = results(node)
+    seeds = [(last[place], entry) for place, entry in g.items() if place < len(symbols)]
+    found = sweep(seeds, given, {id(value) for value in given})
+    first = {id(value): place for place, value in reversed(list(enumerate(given)))}
+    return [
+        entry if first[id(value)] == place else None  # what is given twice gets it once
+        for place, (value, entry) in enumerate(zip(given, found, strict=True))
+    ]

@@ -31,8 +31,8 @@ from kbench.engine.core.type_errors import numeric_array, refuse_masked
 from kbench.engine.core.types import Attrs
 from kbench.engine.graph import scope
 from kbench.engine.graph.expr.scalars import SCALARS
-from kbench.engine.graph.numpy_protocol import HoldsValue
 from kbench.engine.graph.op import Op, no_infer, no_numpy, register
+from kbench.engine.graph.protocols.numpy_protocol import HoldsValue
 from kbench.engine.graph.tensor import Operand, Tensor, serials
 from kbench.engine.runtime import config
 

@@ -21,8 +21,9 @@ from typing import Any, NoReturn, SupportsIndex, TypeVar
 from kbench.engine.core.csr import Held
 from kbench.engine.core.errors import ArgumentError, KbenchError, Place
 from kbench.engine.core.spec import Spec
-from kbench.engine.graph import checksums, scope
+from kbench.engine.graph import scope
 from kbench.engine.graph.op import REGISTRY, Op
+from kbench.engine.graph.protocols import checksums
 from kbench.engine.graph.tensor import Tensor, serials
 from kbench.engine.graph.variables import Variable, store_lock
 

@@ -15,8 +15,9 @@ import numpy as np
 from kbench.engine.core.errors import ArgumentError, Call, CallSite, Place, call_site, located
 from kbench.engine.core.spec import DType, Spec, TensorShape
 from kbench.engine.core.types import Attrs, Shape
-from kbench.engine.graph import numpy_protocol, operators, scope
+from kbench.engine.graph import scope
 from kbench.engine.graph.op import Op
+from kbench.engine.graph.protocols import numpy_protocol, operators
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike

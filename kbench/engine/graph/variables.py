@@ -22,7 +22,6 @@ from kbench.engine.core.spec import (
     show,
 )
 from kbench.engine.core.types import Shape
-from kbench.engine.graph import checksums
 from kbench.engine.graph.convert import (
     REGISTRY_FUNCTIONS,
     Constant,
@@ -33,8 +32,9 @@ from kbench.engine.graph.convert import (
     is_small_in_bytes,
     to_array,
 )
-from kbench.engine.graph.numpy_protocol import HoldsValue
 from kbench.engine.graph.op import Op, no_infer, no_numpy, register
+from kbench.engine.graph.protocols import checksums
+from kbench.engine.graph.protocols.numpy_protocol import HoldsValue
 from kbench.engine.graph.tensor import OPERATORS, Operand, Tensor
 from kbench.engine.graph.traverse import walk
 from kbench.engine.runtime import read_only

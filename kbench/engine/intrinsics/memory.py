@@ -82,16 +82,6 @@ def call_8(typing, address, a, b, c, d, e, f, g, h):
 
 
 @intrinsic
-def call_9(typing, address, a, b, c, d, e, f, g, h, i):
-    """Call a function of nine integers by its address."""
-
-    def codegen(context, builder, signature, arguments):
-        return _call(builder, context, arguments)
-
-    return types.void(*[types.intp] * 10), codegen
-
-
-@intrinsic
 def _exchange(typing, address, value):
     """Store a value and give the one before; what follows sees what its last owner wrote."""
 

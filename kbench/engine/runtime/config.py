@@ -324,6 +324,11 @@ def allow_any_size(wanted: bool) -> bool:
     return before
 
 
+def of_this_thread() -> tuple[bool | None, bool]:
+    """What `allow_kernels` and `allow_any_size` have set for this thread."""
+    return _thread.kernels, _thread.every_size
+
+
 def jit_mode() -> str:
     """KBENCH_JIT: 'auto' compiles in the background, 'wait' at once, 'off' never."""
     wanted = _thread.kernels

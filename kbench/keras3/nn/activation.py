@@ -14,7 +14,8 @@ from kbench.api.operations import where
 from kbench.keras3.host import common_dtype, host
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import float_type
-from kbench.keras3.tensor import finish, in_dtype, operation
+from kbench.keras3.planned import planned
+from kbench.keras3.tensor import finish, in_dtype
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 """Those with which the mean 0 and the variance 1 stay: Klambauer et al. 2017, section 2."""
@@ -23,7 +24,7 @@ SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 def _curve(build: Callable[..., Any], kind: str = "float") -> Callable[..., Any]:
     """A function on nodes as a function of Keras, in a float dtype or in that of `x`."""
 
-    @operation
+    @planned
     def call(x: Any, *numbers: Any, **named: Any) -> Any:
         dtype = float_type(x) if kind == "float" else common_dtype(x)
         return finish(build(in_dtype(x, dtype), *numbers, **named), dtype)
@@ -156,7 +157,7 @@ def _gelu_near(x: Any) -> Any:
 _gelu_tanh = _curve(_gelu_near)
 
 
-@operation
+@planned
 def _gelu_exact(x: Any) -> Any:
     from kbench.keras3 import math as functions
 
@@ -167,7 +168,7 @@ def _gelu_exact(x: Any) -> Any:
     return elementwise.multiply(wide, chance)
 
 
-@operation
+@planned
 def glu(x: Any, axis: int = -1) -> Any:
     """The first half of an axis, times the sigmoid of the second."""
     dtype = float_type(x)
@@ -219,13 +220,13 @@ def _by_axes(build: Callable[[Any, int], Any], x: Any, axis: Any) -> Any:
     return finish(K.permute_dimensions(found, back), dtype)
 
 
-@operation
+@planned
 def softmax(x: Any, axis: Any = -1) -> Any:
     """Exponentials as parts of their sum over axes."""
     return _by_axes(K.softmax, x, axis)
 
 
-@operation
+@planned
 def log_softmax(x: Any, axis: Any = -1) -> Any:
     """The logarithm of `softmax`."""
     return _by_axes(lambda node, i: node - K.logsumexp(node, i, keepdims=True), x, axis)

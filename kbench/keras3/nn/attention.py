@@ -11,6 +11,7 @@ import numpy as np
 from kbench.keras3.nn.activation import softmax
 from kbench.keras3.numpy import elementwise, layout, linear, reduce
 from kbench.keras3.numpy.elementwise import float_type
+from kbench.keras3.planned import planned
 
 LEAST = 0.7
 """The part of the lowest number of a dtype that what is hidden gets: no sum of two overflows."""
@@ -18,6 +19,7 @@ KEYS_AT_ONCE = 512
 """Keys of a block with `flash_attention`: their logits for a query stay in the first cache."""
 
 
+@planned
 def dot_product_attention(
     query: Any,
     key: Any,

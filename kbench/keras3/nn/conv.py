@@ -12,7 +12,8 @@ from keras.src.backend.common.backend_utils import compute_conv_transpose_paddin
 from kbench import backend as K
 from kbench.keras3.host import common_dtype
 from kbench.keras3.numpy import layout
-from kbench.keras3.tensor import Traced, finish, in_dtype, operation
+from kbench.keras3.planned import planned
+from kbench.keras3.tensor import Traced, finish, in_dtype
 
 Node = Any
 
@@ -90,7 +91,7 @@ def _one_group(x: Node, kernel: Node, steps: Any, padding: str, dilation: Any) -
     )
 
 
-@operation
+@planned
 def conv(
     inputs: Any,
     kernel: Any,
@@ -131,7 +132,7 @@ def conv(
     return end(K.concatenate(found, -1))
 
 
-@operation
+@planned
 def depthwise_conv(
     inputs: Any,
     kernel: Any,
@@ -158,6 +159,7 @@ def _depthwise(x: Node, kernel: Node, steps: Any, padding: str, dilation: Any) -
     return K.depthwise_conv2d(x, kernel, steps, padding, "channels_last", dilation)
 
 
+@planned
 def separable_conv(
     inputs: Any,
     depthwise_kernel: Any,
@@ -173,7 +175,7 @@ def separable_conv(
     return conv(found, pointwise_kernel, 1, "valid", layout_name, 1)
 
 
-@operation
+@planned
 def conv_transpose(
     inputs: Any,
     kernel: Any,

@@ -13,9 +13,11 @@ from kbench.api.operations import ctc_cost
 from kbench.keras3.host import common_dtype
 from kbench.keras3.nn.activation import log_softmax, softmax
 from kbench.keras3.numpy import elementwise, index, layout, reduce
-from kbench.keras3.tensor import Traced, in_dtype, is_traced, node_of, operation
+from kbench.keras3.planned import planned
+from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, node_of
 
 
+@planned
 def one_hot(
     x: Any, num_classes: Any, axis: int = -1, dtype: Any = None, sparse: bool = False
 ) -> Any:
@@ -33,6 +35,7 @@ def one_hot(
     return found if axis in (-1, rank) else layout.moveaxis(found, -1, axis)
 
 
+@planned
 def multi_hot(
     x: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False
 ) -> Any:
@@ -63,6 +66,7 @@ def _logs(output: Any, from_logits: bool, axis: int) -> Any:
     return elementwise.log(elementwise.clip(total, config.epsilon(), 1.0 - config.epsilon()))
 
 
+@planned
 def categorical_crossentropy(
     target: Any, output: Any, from_logits: bool = False, axis: int = -1
 ) -> Any:
@@ -73,6 +77,7 @@ def categorical_crossentropy(
     return elementwise.negative(reduce.sum(product, axis))
 
 
+@planned
 def sparse_categorical_crossentropy(
     target: Any, output: Any, from_logits: bool = False, axis: int = -1
 ) -> Any:
@@ -98,6 +103,7 @@ def sparse_categorical_crossentropy(
     return elementwise.negative(reduce.sum(elementwise.multiply(labels, logs), axis))
 
 
+@planned
 def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Any:
     """Less the logarithm of what is expected of the target, which lies between 0 and 1."""
     target, output = layout.known(target), layout.known(output)
@@ -106,7 +112,6 @@ def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> 
     return _binary_crossentropy(target, output, from_logits)
 
 
-@operation
 def _binary_crossentropy(target: Any, output: Any, from_logits: bool) -> Any:
     dtype = elementwise.float_type(target, output)
     goal, found = in_dtype(target, dtype), in_dtype(output, dtype)
@@ -151,7 +156,7 @@ def ctc_loss(
     return _ctc_cost(labels, logits, target_length, output_length)
 
 
-@operation
+@planned
 def _ctc_cost(labels: Any, logits: Any, target_length: Any, output_length: Any) -> Any:
     steps, counts = (
         K.reshape(in_dtype(layout.known(x), "int32"), (-1,)) for x in (output_length, target_length)
@@ -174,7 +179,7 @@ def ctc_decode(
     inputs = elementwise.cast(inputs, common_dtype(inputs, np.float32(0)))
     lengths = elementwise.cast(layout.known(sequence_lengths), "int32")
     if is_traced(inputs) or is_traced(lengths):
-        raise NotImplementedError("ctc_decode is not available in a traced step on kbench")
+        raise NotTracedError("ctc_decode is not available in a traced step on kbench")
     if strategy == "greedy":
         return _greedy(inputs, lengths, merge_repeated, mask_index)
     if strategy == "beam_search":
@@ -222,6 +227,7 @@ def _beam_search(
     return stacked, np.asarray(K.eval(scores)).astype(inputs.dtype)
 
 
+@planned
 def psnr(x1: Any, x2: Any, max_val: float) -> Any:
     """How far a picture is from another, in decibels: more is nearer."""
     x1, x2 = layout.known(x1), layout.known(x2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbench.keras3.numpy import elementwise, layout, reduce
+from kbench.keras3.planned import planned
 
 
 def moments(
@@ -27,6 +28,7 @@ def moments(
     return elementwise.cast(mean, dtype), elementwise.cast(variance, dtype)
 
 
+@planned
 def batch_normalization(
     x: Any,
     mean: Any,

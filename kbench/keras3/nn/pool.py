@@ -13,7 +13,8 @@ from kbench.keras3.host import common_dtype
 from kbench.keras3.nn.conv import as_given, channels_last, sizes
 from kbench.keras3.numpy import index, layout, linear, reduce
 from kbench.keras3.numpy.elementwise import float_type
-from kbench.keras3.tensor import finish, in_dtype, operation
+from kbench.keras3.planned import planned
+from kbench.keras3.tensor import finish, in_dtype
 
 
 def _pooled(
@@ -45,7 +46,7 @@ def _pool(mode: str, told: str) -> Callable[..., Any]:
         return _pooled(inputs, pool_size, strides, padding, data_format, mode)
 
     pool.__doc__ = told
-    return operation(pool)
+    return planned(pool)
 
 
 max_pool = _pool("max", "The largest element of every window.")
@@ -65,6 +66,7 @@ def _axes(inputs: Any, output_size: Any, data_format: Any) -> list[tuple[int, in
     return [(first + i, count) for i, count in enumerate(counts)]
 
 
+@planned
 def adaptive_average_pool(inputs: Any, output_size: Any, data_format: Any = None) -> Any:
     """The means of so many windows along each axis."""
     x = layout.known(inputs)
@@ -79,6 +81,7 @@ def adaptive_average_pool(inputs: Any, output_size: Any, data_format: Any = None
     return x
 
 
+@planned
 def adaptive_max_pool(inputs: Any, output_size: Any, data_format: Any = None) -> Any:
     """The largest elements of so many windows along each axis."""
     x = layout.known(inputs)

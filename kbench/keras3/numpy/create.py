@@ -11,7 +11,7 @@ from keras.src.backend.common.dtypes import result_type
 
 from kbench.keras3.host import host, operand
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import is_traced, plain
+from kbench.keras3.tensor import NotTracedError, is_traced, plain
 
 
 def _dtype(dtype: Any) -> str:
@@ -120,7 +120,7 @@ def tri(N: int, M: Any = None, k: int = 0, dtype: Any = None) -> np.ndarray:
 def _ends(start: Any, stop: Any, dtype: Any) -> tuple[Any, Any, str]:
     start, stop = operand(start), operand(stop)
     if any(map(is_traced, (start, stop))):
-        raise NotImplementedError("spaces between traced ends are not available on kbench")
+        raise NotTracedError("spaces between traced ends are not available on kbench")
     kinds = [getattr(one, "dtype", type(one)) for one in (start, stop)]
     wanted = standardize_dtype(dtype) if dtype is not None else result_type(*kinds, float)
     return _wide(start), _wide(stop), wanted

@@ -8,7 +8,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import scipy.special
+import scipy  # whose parts are loaded on first use
 
 from kbench import backend as K
 from kbench.api import operations as engine
@@ -55,6 +55,7 @@ def _bits(name: str, form: Any, shifts: bool = False) -> Any:
     function.__name__ = name
     called = host(2)(function)
 
+    @functools.wraps(called)
     def call(x: Any, y: Any) -> Any:
         if shifts and isinstance(y, int):
             x = layout.known(x)
@@ -64,7 +65,6 @@ def _bits(name: str, form: Any, shifts: bool = False) -> Any:
             x = layout.broadcast_to(x, np.broadcast_shapes(x.shape, y.shape))
         return called(x, y)
 
-    call.__name__ = name
     return call
 
 
@@ -112,7 +112,7 @@ deg2rad = _unary("deg2rad", np.deg2rad, lambda g, y, x: g * (math.pi / 180))
 rad2deg = _unary("rad2deg", np.rad2deg, lambda g, y, x: g * (180 / math.pi))
 exp2 = _unary("exp2", np.exp2, lambda g, y, x: g * y * LN2)
 fabs = _unary("fabs", np.fabs, lambda g, y, x: g * K.sign(x))
-i0 = _unary("i0", scipy.special.i0, lambda g, y, x: g * _i1_node(x))
+i0 = _unary("i0", lambda x: scipy.special.i0(x), lambda g, y, x: g * _i1_node(x))
 log10 = _unary("log10", np.log10, lambda g, y, x: g / (x * LN10))
 log2 = _unary("log2", np.log2, lambda g, y, x: g / (x * LN2))
 reciprocal = _unary("reciprocal", np.reciprocal, lambda g, y, x: -g * y * y)
@@ -251,9 +251,12 @@ right_shift = _bits("right_shift", np.right_shift, shifts=True)
 
 
 def _set_operators() -> None:
-    """Give traced values the operators of logic; their arithmetic is in `elementwise`."""
+    """Give traced values the operators of bits; their arithmetic is in `elementwise`."""
     logic = {"and": bitwise_and, "or": bitwise_or, "xor": bitwise_xor}
     for word, function in logic.items():
+        setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
+        setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
+    for word, function in (("lshift", left_shift), ("rshift", right_shift)):
         setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
         setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
     setattr(Traced, "__invert__", lambda x: bitwise_not(x))  # noqa: B010

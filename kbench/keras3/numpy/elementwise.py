@@ -9,30 +9,29 @@ from typing import Any
 import numpy as np
 from keras.src.backend import config
 from keras.src.backend.common import standardize_dtype
-from keras.src.backend.common.dtypes import result_type
 
 from kbench import backend as K
 from kbench.api import operations as engine
 from kbench.keras3.host import MAX_RULES, common_dtype, dtype_of, operand
+from kbench.keras3.planned import planned
 from kbench.keras3.tensor import (
     WIDE,
+    NotTracedError,
     Traced,
     array_as,
     finish,
     in_dtype,
     is_traced,
     node_as,
-    operation,
     to_wide,
 )
 
 
 def float_type(*operands: Any) -> str:
     """The float dtype of a result: integers of 64 bits become `floatx()`."""
-    known = [dtype_of(x) for x in operands]
-    if len(known) == 1 and known[0] == "int64":
+    if len(operands) == 1 and dtype_of(operands[0]) == "int64":
         return str(config.floatx())
-    return str(result_type(*known, float))
+    return common_dtype(*operands, 0.0)
 
 
 def array_in(x: Any, dtype: str) -> np.ndarray:
@@ -60,10 +59,20 @@ def _dtypes(kind: str, *operands: Any) -> tuple[str, str]:
     return dtype, dtype
 
 
+_QUICK = {int, float, bool, *map(np.dtype, np.typecodes["AllInteger"] + "?efd")}
+"""What NumPy may take as it is: numbers of Python, and arrays of its own dtypes."""
+
+
 @functools.lru_cache(MAX_RULES)
-def _met(kind: str, floatx: str, *dtypes: np.dtype) -> tuple[np.dtype, np.dtype] | None:
-    """`_dtypes` of arrays that are in that dtype already; None where one is to be converted."""
-    known = [np.empty(0, dtype) for dtype in dtypes]
+def _met(kind: str, floatx: str, *given: np.dtype | type) -> tuple[np.dtype, np.dtype] | None:
+    """`_dtypes` of arrays that are in that dtype already, and of numbers of Python beside floats;
+    None where one is to be converted."""
+    dtypes = [one for one in given if isinstance(one, np.dtype)]
+    if kind == "logic" and len(dtypes) == len(given) and not WIDE.keys() & {x.name for x in dtypes}:
+        return np.dtype(bool), np.dtype(bool)  # NumPy takes what is not 0 for true, too
+    if not dtypes or (len(dtypes) < len(given) and dtypes[0].kind != "f"):
+        return None
+    known = [np.empty(0, one) if isinstance(one, np.dtype) else one(0) for one in given]
     dtype, result = _dtypes(kind, *known)
     if dtype in WIDE or any(one.name != dtype for one in dtypes):
         return None
@@ -79,12 +88,13 @@ def elementwise(
     "compare" and "logic", whose result is bool.
     """
 
-    def run(*given: Any) -> Any:
-        if all(type(x) is np.ndarray for x in given):
-            met = _met(kind, config.floatx(), *[x.dtype for x in given])
-            if met is not None:
-                with np.errstate(all="ignore"):
-                    return np.asarray(form(*given), met[1])
+    def at_once(met: tuple[np.dtype, np.dtype] | None, *given: Any) -> Any:
+        if met is None:
+            return general(*given)
+        with np.errstate(all="ignore"):
+            return np.asarray(form(*given), met[1])
+
+    def general(*given: Any) -> Any:
         operands = [operand(x) for x in given]
         dtype, result = _dtypes(kind, *operands)
         if any(map(is_traced, operands)):
@@ -94,10 +104,16 @@ def elementwise(
             return _kept(form(*arrays), result)
 
     def of_two(x1: Any, x2: Any) -> Any:
-        return run(x1, x2)
+        kind1: Any = x1.dtype if type(x1) is np.ndarray else type(x1)
+        kind2: Any = x2.dtype if type(x2) is np.ndarray else type(x2)
+        if kind1 in _QUICK and kind2 in _QUICK:
+            return at_once(_met(kind, config.floatx(), kind1, kind2), x1, x2)
+        return general(x1, x2)
 
     def of_one(x: Any) -> Any:
-        return run(x)
+        if type(x) is np.ndarray:
+            return at_once(_met(kind, config.floatx(), x.dtype), x)
+        return general(x)
 
     call = of_two if count == 2 else of_one
     call.__name__ = name
@@ -169,6 +185,8 @@ sign = unary("sign", K.sign, np.sign, "same")
 
 def absolute(x: Any) -> Any:
     """The absolute value of every element; bool stays as it is."""
+    if type(x) is np.ndarray and x.dtype.kind == "f":
+        return _absolute(x)
     x = operand(x)
     return x if dtype_of(x) == "bool" else _absolute(x)
 
@@ -180,7 +198,7 @@ isinf = unary("isinf", lambda x: K.equal(K.abs(x), np.inf), np.isinf, "compare")
 isfinite = unary("isfinite", lambda x: K.less(K.abs(x), np.inf), np.isfinite, "compare")
 
 
-@operation
+@planned
 def where(condition: Any, x1: Any = None, x2: Any = None) -> Any:
     """`x1` where the condition holds, else `x2`; with the condition alone, the places."""
     if x1 is None and x2 is None:
@@ -198,11 +216,11 @@ def nonzero(x: Any) -> Any:
     """The places of what is not zero, an array for each axis; not in a traced step."""
     x = operand(x)
     if is_traced(x):
-        raise NotImplementedError("nonzero: how many there are is not known in a traced step")
+        raise NotTracedError("nonzero: how many there are is not known in a traced step")
     return tuple(place.astype("int32") for place in np.nonzero(x))
 
 
-@operation
+@planned
 def clip(x: Any, x_min: Any, x_max: Any) -> Any:
     """Every element brought between two bounds."""
     x = operand(x)
@@ -254,6 +272,8 @@ def _set_operators() -> None:
         setattr(Traced, f"__{word}__", lambda x, y, f=function: f(x, y))
     for word, function in _REFLECTED.items():
         setattr(Traced, f"__r{word}__", lambda x, y, f=function: f(y, x))
+    setattr(Traced, "__divmod__", lambda x, y: (floor_divide(x, y), mod(x, y)))  # noqa: B010
+    setattr(Traced, "__rdivmod__", lambda x, y: (floor_divide(y, x), mod(y, x)))  # noqa: B010
     for name, one in (("neg", negative), ("abs", absolute)):
         setattr(Traced, f"__{name}__", lambda x, f=one: f(x))
 

@@ -10,7 +10,14 @@ from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
 from kbench.keras3.host import common_dtype, host, operand
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import Traced, from_wide, in_dtype, is_traced, to_wide
+from kbench.keras3.tensor import (
+    NotTracedError,
+    Traced,
+    from_wide,
+    in_dtype,
+    is_traced,
+    to_wide,
+)
 
 
 def _whole(indices: Any) -> Any:
@@ -182,7 +189,7 @@ def _bincount(x: np.ndarray, weights: Any, length: int) -> np.ndarray:
 def _traced_bincount(given: Any, length: int, dtype: str) -> Any:
     """Sums over one-hot rows: of so many integers as `minlength` says."""
     if not length:
-        raise NotImplementedError(
+        raise NotTracedError(
             "bincount: minlength is needed in a traced step, where the largest integer is not known"
         )
     x, weights = given if isinstance(given, tuple) else (given, None)
@@ -230,7 +237,7 @@ def unique(
     """The different elements, in order; with `size` cut, or filled up, to so many."""
     x = layout.known(x)
     if is_traced(x):
-        raise NotImplementedError("unique is not available in a traced step on kbench")
+        raise NotTracedError("unique is not available in a traced step on kbench")
     values, first, inverse, counts = np.unique(
         to_wide(x), True, True, True, axis=axis, equal_nan=False
     )

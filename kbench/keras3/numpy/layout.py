@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import operator
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from keras.src.backend.common.dtypes import result_type
 from kbench import backend as K
 from kbench.keras3.host import common_dtype, host, operand
 from kbench.keras3.numpy.elementwise import array_in
-from kbench.keras3.tensor import Traced, in_dtype, is_traced, own
+from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, own
 
 
 def known(x: Any) -> Any:
@@ -215,23 +216,33 @@ def _joined_operands(xs: Any) -> tuple[list[Any], str]:
     return parts, common_dtype(*parts)
 
 
+def _are_alike(parts: list[Any]) -> bool:
+    """Whether all are arrays of one dtype, which NumPy joins as they are."""
+    first = parts[0].dtype if parts else None
+    return builtins.all(type(x) is np.ndarray and x.dtype is first for x in parts)
+
+
 def concatenate(xs: Any, axis: Any = 0) -> Any:
     """Arrays one behind the other along an axis; without one, all elements in one axis."""
     parts, dtype = _joined_operands(xs)
     if axis is None:
         parts, axis = [ravel(x) for x in parts], 0
+    if _are_alike(parts):
+        return np.concatenate(parts, axis)
     if not builtins.any(map(is_traced, parts)):
         return np.concatenate([array_in(x, dtype) for x in parts], axis).astype(dtype)
     nodes = [in_dtype(x, dtype) for x in parts]
-    return Traced(K.concatenate(nodes, axis) if len(nodes) > 1 else nodes[0], dtype)
+    return Traced(K.concatenate(nodes, operator.index(axis)) if len(nodes) > 1 else nodes[0], dtype)
 
 
 def stack(x: Any, axis: int = 0) -> Any:
     """Arrays of one shape side by side along a new axis."""
     parts, dtype = _joined_operands(x)
+    if _are_alike(parts):
+        return np.stack(parts, axis)
     if not builtins.any(map(is_traced, parts)):
         return np.stack([array_in(one, dtype) for one in parts], axis).astype(dtype)
-    return Traced(K.stack([in_dtype(one, dtype) for one in parts], axis), dtype)
+    return Traced(K.stack([in_dtype(one, dtype) for one in parts], operator.index(axis)), dtype)
 
 
 def _at_least(x: Any, rank: int) -> Any:
@@ -391,7 +402,7 @@ def _picked(x: Traced, items: tuple[Any, ...]) -> Any:
     traced = [place for place, item in enumerate(items) if is_traced(item)]
     others = [item for item in items if not is_traced(item)]
     if Ellipsis in others or None in others or len(traced) > 1:
-        raise NotImplementedError("an index with several traced entries is not available on kbench")
+        raise NotTracedError("an index with several traced entries is not available on kbench")
     found = take(x, items[traced[0]], axis=traced[0])
     rest = tuple(slice(None) if is_traced(item) else item for item in items)
     if not items[traced[0]].shape:

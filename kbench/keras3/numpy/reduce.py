@@ -12,10 +12,15 @@ from kbench import backend as K
 from kbench.keras3.host import common_dtype, dtype_of, operand
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import array_in, float_type
+from kbench.keras3.planned import planned
 from kbench.keras3.tensor import finish, in_dtype, is_traced
 
 _WIDER = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}
 """The dtypes in which integers are added and multiplied up."""
+
+
+_PLAIN = {name: np.dtype(name) for name in ("float32", "float64", "int32", "int64", "bool")}
+"""Dtypes in which NumPy folds arrays as they are."""
 
 
 def total_dtype(x: Any) -> str:
@@ -33,6 +38,9 @@ def axes_of(axis: Any) -> Any:
 def _fold(x: Any, build: Any, form: Any, dtype: str, axis: Any, keepdims: bool) -> Any:
     """A fold of a traced value or of an array, in a dtype."""
     axis = axes_of(axis)
+    if type(x) is np.ndarray and x.dtype is _PLAIN.get(dtype):
+        with np.errstate(all="ignore"):
+            return np.asarray(form(x, axis=axis, keepdims=keepdims), x.dtype)
     if is_traced(x):
         return finish(build(in_dtype(x, dtype), axis=axis, keepdims=bool(keepdims)), dtype)
     array = array_in(x, dtype)
@@ -44,14 +52,14 @@ def _fold(x: Any, build: Any, form: Any, dtype: str, axis: Any, keepdims: bool) 
 def sum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The sum over axes; narrow integers are added up in 32 bits."""
     x = operand(x)
-    return _fold(x, K.sum, np.sum, total_dtype(x), axis, keepdims)
+    return _fold(x, K.sum, np.add.reduce, total_dtype(x), axis, keepdims)
 
 
 def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
     """The product over axes."""
     x = operand(x)
     wanted = total_dtype(x) if dtype is None else standardize_dtype(dtype)
-    return _fold(x, K.prod, np.prod, wanted, axis, keepdims)
+    return _fold(x, K.prod, np.multiply.reduce, wanted, axis, keepdims)
 
 
 def mean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -74,12 +82,12 @@ def std(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 def all(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Whether every element along axes counts as true."""
-    return _fold(operand(x), K.all, np.all, "bool", axis, keepdims)
+    return _fold(operand(x), K.all, np.logical_and.reduce, "bool", axis, keepdims)
 
 
 def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """Whether some element along axes counts as true."""
-    return _fold(operand(x), K.any, np.any, "bool", axis, keepdims)
+    return _fold(operand(x), K.any, np.logical_or.reduce, "bool", axis, keepdims)
 
 
 def _extreme(build: Any, form: Any, between: Any) -> Callable[..., Any]:
@@ -87,6 +95,8 @@ def _extreme(build: Any, form: Any, between: Any) -> Callable[..., Any]:
         x = operand(x)
         axis, dtype = axes_of(axis), common_dtype(x)
         if not is_traced(x):
+            if initial is None and type(x) is np.ndarray and x.dtype is _PLAIN.get(dtype):
+                return np.asarray(form(x, axis=axis, keepdims=keepdims))
             start = {} if initial is None else {"initial": array_in(initial, dtype)}
             found = form(array_in(x, dtype), axis=axis, keepdims=keepdims, **start)
             return np.asarray(found).astype(dtype)
@@ -98,8 +108,8 @@ def _extreme(build: Any, form: Any, between: Any) -> Callable[..., Any]:
     return fold
 
 
-max = _extreme(K.max, np.max, elementwise.maximum)
-min = _extreme(K.min, np.min, elementwise.minimum)
+max = _extreme(K.max, np.maximum.reduce, elementwise.maximum)
+min = _extreme(K.min, np.minimum.reduce, elementwise.minimum)
 
 
 def amax(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
@@ -112,11 +122,13 @@ def amin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return min(x, axis, keepdims)
 
 
+@planned
 def ptp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The largest less the smallest element over axes."""
     return elementwise.subtract(max(x, axis, keepdims), min(x, axis, keepdims))
 
 
+@planned
 def average(x: Any, axis: Any = None, weights: Any = None) -> Any:
     """The mean over an axis, by weights of the shape of `x`, or one for each entry of the axis."""
     x = operand(x)
@@ -164,6 +176,7 @@ def _place(form: Any, build: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     return finish(found, "int32")
 
 
+@planned
 def count_nonzero(x: Any, axis: Any = None) -> Any:
     """How many elements over axes are not zero."""
     return sum(elementwise.cast(elementwise.not_equal(x, 0), "int32"), axis)
@@ -209,11 +222,13 @@ def _counted(x: Any, axis: Any, keepdims: bool) -> Any:
     return sum(elementwise.cast(there, "int32"), axis, keepdims)
 
 
+@planned
 def nansum(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The sum of what is not NaN."""
     return sum(_filled(x, 0.0), axis, keepdims)
 
 
+@planned
 def nanprod(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The product of what is not NaN."""
     return prod(_filled(x, 1.0), axis, keepdims)
@@ -229,6 +244,7 @@ def nancumprod(x: Any, axis: Any = None, dtype: Any = None) -> Any:
     return cumprod(_filled(x, 1.0), axis, dtype)
 
 
+@planned
 def nanmean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The mean of what is not NaN."""
     x = operand(x)
@@ -238,6 +254,7 @@ def nanmean(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return elementwise.cast(total, dtype)
 
 
+@planned
 def nanvar(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The variance of what is not NaN."""
     x = operand(x)
@@ -248,12 +265,14 @@ def nanvar(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return elementwise.cast(total, dtype)
 
 
+@planned
 def nanstd(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The standard deviation of what is not NaN."""
     return elementwise.sqrt(nanvar(x, axis, keepdims))
 
 
 def _nan_extreme(fold: Any, worst: float) -> Callable[..., Any]:
+    @planned
     def reduced(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         x = operand(x)
         if "float" not in str(dtype_of(x)):
@@ -270,6 +289,7 @@ nanmin = _nan_extreme(min, np.inf)
 
 
 def _nan_place(fold: Any, worst: float) -> Callable[..., Any]:
+    @planned
     def reduced(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         x = operand(x)
         found = fold(_filled(x, worst), axis, keepdims)

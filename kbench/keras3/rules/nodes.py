@@ -105,14 +105,14 @@ def inverse_rule(g: Tensor, y: Tensor, _a: Tensor) -> tuple[Tensor]:
     return (-times(turned, g, turned),)
 
 
-def full_rank(a: Tensor, rcond: float) -> Tensor:
-    """For each matrix 1, of shape (..., 1, 1); NaN where a singular value counts as 0."""
+def lacks_rank(a: Tensor, rcond: float) -> Tensor:
+    """For each matrix 1 where a singular value counts as 0, else 0; of shape (..., 1, 1)."""
 
     def told(array: np.ndarray) -> np.ndarray:
         sizes = np.linalg.svd(array, compute_uv=False)
         there = sizes[..., -1:] > rcond * sizes[..., :1]
-        return np.where(there, 1.0, np.nan)[..., None].astype(array.dtype)
+        return (~there)[..., None].astype(array.dtype)
 
-    told.__name__ = "full_rank"
+    told.__name__ = "lacks_rank"
     part = Spec((*a.spec.shape[:-2], 1, 1), a.spec.dtype)
     return numpy_call(told, [a], part, lambda g, y, x: (None,))

@@ -15,8 +15,8 @@ from kbench import backend as K
 from kbench.api.operations import Spec, Tensor, numpy_call
 from kbench.keras3.rules.nodes import (
     flipped,
-    full_rank,
     inverse,
+    lacks_rank,
     masked,
     same_spec,
     times,
@@ -79,17 +79,22 @@ def default_rcond(shape: tuple[int | None, ...], dtype: str) -> float:
 
 
 def pinv_rule(g: Tensor, y: Tensor, a: Tensor, rcond: float | None = None) -> tuple[Tensor]:
-    """Golub & Pereyra 1973; NaN without full rank, where a pseudoinverse is not continuous."""
+    """Golub & Pereyra 1973; without full rank along the changes that keep the rank.
+
+    One term is 0 for a matrix of full rank with as many rows as columns or more, another for one
+    with as many columns or more. They are left out there, so that nothing is rounded in them.
+    """
     rows, columns = a.spec.shape[-2:]
     assert rows is not None and columns is not None
     turned, slope = flipped(y), flipped(g)
-    found = -times(turned, g, turned)
-    if rows > columns:
-        found = found + times(slope - times(a, y, slope), y, turned)
-    if rows < columns:
-        found = found + times(turned, y, slope - times(slope, y, a))
     limit = default_rcond(a.spec.shape, a.spec.dtype) if rcond is None else rcond
-    return (found * full_rank(a, limit),)
+    share = lacks_rank(a, limit)
+    beyond_columns = times(slope - times(a, y, slope), y, turned)
+    beyond_rows = times(turned, y, slope - times(slope, y, a))
+    found = -times(turned, g, turned)
+    found = found + (beyond_columns if rows > columns else share * beyond_columns)
+    found = found + (beyond_rows if rows < columns else share * beyond_rows)
+    return (found,)
 
 
 def lstsq_rule(

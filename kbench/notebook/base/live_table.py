@@ -38,7 +38,7 @@ STYLE = (
     ".kb-grid button.jupyter-button{width:auto;height:auto;margin:0;padding:.1em .5em;"
     "min-height:0;max-width:24em;white-space:normal;overflow-wrap:anywhere;"
     "line-height:1.45!important;text-align:left;background:none;box-shadow:none;border:1px solid "
-    "var(--jp-border-color2,#8888);color:var(--jp-content-font-color1,inherit);font:inherit;"
+    "var(--jp-border-color2,#8888);color:inherit;font:inherit;"
     "font-family:var(--jp-code-font-family,monospace);font-size:var(--jp-code-font-size,13px)}"
     ".kb-grid .kb-heads button.jupyter-button{font-weight:600}"
     ".kb-grid button.jupyter-button:hover,.kb-grid button.mod-active.jupyter-button{"

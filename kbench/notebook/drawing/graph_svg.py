@@ -29,6 +29,8 @@ MARGIN = 4
 _FONT_SIZE = 11
 _EDGE_CHARACTER_PIXELS, _EDGE_LINE_PIXELS = 6.3, 12
 """Of what stands on edges, which is set smaller."""
+_BESIDE_PIXELS = 5
+"""From an edge to what stands on its right."""
 _PADDING = 8
 """Pixels from the sides of a box to its words."""
 _PITCH_WIDTHS = 1.16
@@ -79,11 +81,11 @@ def drawing(
         element("title", f"graph of {title}"),
         element("desc", description(rows)),
         join(lines),
-        join(nodes),
+        *nodes,
     ]
     svg = element(
         "svg",
-        join(parts),
+        Html("\n".join(parts)),  # words that a site leaves without their SVG stay apart
         xmlns="http://www.w3.org/2000/svg",
         role="img",
         aria_label=f"graph of {title}: {len(rows)} nodes, listed below",
@@ -171,7 +173,14 @@ class _Placed:
             self.tops.append(top)
             self.layer_heights.append(max((self.heights[key] for key in there), default=0))
             top += self.layer_heights[-1] + between + LAYER_GAP
-        self.wide = round(layout.width * self.pitch) + 2 * MARGIN
+        ends = [
+            self.middle(layout.place[key])
+            + _BESIDE_PIXELS
+            + max(map(columns, lines)) * _EDGE_CHARACTER_PIXELS
+            for key, lines in self.specs.items()
+            if lines
+        ]
+        self.wide = round(max([layout.width * self.pitch + MARGIN, *ends])) + MARGIN
         self.high = top - LAYER_GAP + 2 * MARGIN
 
     def middle(self, place: float) -> float:
@@ -211,13 +220,14 @@ def _node(
         element(
             "text",
             escape(line),
-            x=f"{middle + 5:.0f}",
+            x=f"{middle + _BESIDE_PIXELS:.0f}",
             y=str(below + number * _EDGE_LINE_PIXELS),
             font_size="10",
         )
         for number, line in enumerate(placed.specs[row.id])
     ]
-    return element("g", join([element("title", escape(told(row, beside), 300)), *borders, *texts]))
+    title = element("title", escape(told(row, beside), 300))
+    return element("g", Html("\n".join([title, *borders, *texts])))
 
 
 def told(row: GraphNode, beside: str) -> str:

@@ -1,6 +1,7 @@
 """The course of a loss or of a watched number, small enough for a line of a widget.
 
-It is drawn in the colour of the text around it, so that it follows the theme of the page.
+It is drawn in the colour of the text around it, so that it follows the theme of the page. Sites
+that strip SVG also strip styles: there, and in plain text, it is a row of bars.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ WIDTH, HEIGHT = 260, 44
 """Pixels of the curve of a loss."""
 SMALL_WIDTH, SMALL_HEIGHT = 96, 16
 """Pixels of the curve of a watch, which stands in a table."""
+BARS = 24
+"""Characters of a curve in text, at most."""
+_BLOCKS = "▁▂▃▄▅▆▇█"
 STEP = 2
 """Pixels between two points: a curve is a few hundred bytes."""
 _UNITS = {"call": ("call", "calls"), "batch": ("batch", "batches"), "epoch": ("epoch", "epochs")}
@@ -56,7 +60,34 @@ def curve(values: Curve, label: str, width: int = WIDTH, height: int = HEIGHT) -
     path = element("path", d=Html("".join(pieces)), stroke_linejoin="round", **ink)
     size = {"width": str(width), "height": str(height), "viewBox": f"0 0 {width} {height}"}
     middle = {"style": "vertical-align:middle"}
-    return element("svg", path, role="img", aria_label=label, **size, **middle)
+    drawn = element("svg", path, role="img", aria_label=label, **size, **middle)
+    return join([drawn, element("span", bars(values), class_="kb-bare")])
+
+
+def bars(values: Curve, most: int = BARS) -> str:
+    """The curve as at most `most` characters, the lowest value the lowest bar; '' below two values.
+
+    What is not finite is a blank.
+
+    >>> falling = Curve()
+    >>> for value in (8.0, 4.0, 2.0, 1.0):
+    ...     falling.add(value)
+    >>> bars(falling)
+    '█▄▂▁'
+    """
+    shown = [value for _, value in _thinned(values.points(), most - 1)]
+    finite = [value for value in shown if math.isfinite(value)]
+    if len(finite) < 2:
+        return ""
+    low, extent = min(finite) / 2, max(finite) / 2 - min(finite) / 2  # halves never overflow
+    found = []
+    for value in shown:
+        if not math.isfinite(value):
+            found.append(" ")
+            continue
+        share = (value / 2 - low) / extent if extent else 0.5
+        found.append(_BLOCKS[round(share * (len(_BLOCKS) - 1))])
+    return "".join(found)
 
 
 def _thinned(points: list[tuple[float, float]], most: int) -> list[tuple[float, float]]:
@@ -90,8 +121,8 @@ def losses(courses: Sequence[Course], called: Called) -> Html:
 
 
 def lines(courses: Sequence[Course], called: Called) -> list[str]:
-    """The same in words."""
-    return [text for text, _ in _told(courses, called)]
+    """The same in words, with rows of bars."""
+    return [f"{text}  {bars(values)}".rstrip() for text, values in _told(courses, called)]
 
 
 def _told(courses: Sequence[Course], called: Called) -> list[tuple[str, Curve]]:

@@ -1,67 +1,82 @@
-"""The one style sheet of every output, scoped to the class `kb-v`; at most 3.5 kB.
+"""The one style sheet of every output, scoped to the class `kb-v`; at most 3 kB.
 
 nbclassic has a class `kb` of its own; parts are called `kb-...`, which nothing else is.
 
-Colours follow JupyterLab's variables where they exist. The order of the rules matters: what the
-reader's system prefers comes first, and what the page says of itself overrides it.
+An output never knows on which page it is read: many follow neither JupyterLab's variables nor the
+reader's system. So every text has the page's own colour, or a mixture of it with a hue, and is
+legible wherever the page's own text is. Only figures, which have a white ground of their own, ask
+whether the page says that it is dark.
 """
 
 from __future__ import annotations
 
 OUTPUT = ":is(.jp-OutputArea-child,.output_area)"
 """One output of a cell, as a selector: in JupyterLab, Notebook 7 and Voila, and in nbclassic."""
-_LIGHT = "--kb-bad:#a8071a;--kb-n:20 110 190;--kb-p:215 75 45;--kb-name:#0b5394;--kb-f:none"
-_DARK = (
-    "--kb-bad:#ff9c8f;--kb-n:90 170 250;--kb-p:240 110 80;--kb-name:#8ab8f0;"
-    "--kb-f:invert(.93) hue-rotate(180deg)"  # white becomes #121212; red and blue stay so
+_BAD, _NAME = "255 0 34", "0 119 255"
+"""Red of warnings and blue of names: mixed half and half with the colour of the page's text."""
+_SHADES = {"n": "50 140 230", "p": "230 90 70"}
+"""Blue of cells below 0 and red of those above, laid over the ground of the page."""
+_SOFT = 85
+"""Percent of the page's colour in labels; the rest is its ground."""
+_MONOSPACED = (
+    "var(--jp-code-font-family,var(--vscode-editor-font-family,"
+    "ui-monospace,Menlo,Consolas,monospace))"
 )
-_DARK_PAGE = "--kb-text:#e3e3e6;--kb-soft:#b0b3ba;--kb-edge:#4a4d55"
-_LIGHT_PAGE = "--kb-text:#1b1b1f;--kb-soft:#55585f;--kb-edge:#c4c7ce"
+_DARK_PAGES = (
+    "[data-jp-theme-light=false]",  # JupyterLab, Notebook 7, Voila, exported pages
+    "html[data-theme=dark]",  # marimo, sites of Sphinx and Jupyter Book
+    "body[data-theme=dark]",
+    "html[theme=dark]",  # Colab
+    ".vscode-dark",
+    ".vscode-high-contrast:not(.vscode-high-contrast-light)",
+)
 _STEPS = (0.09, 0.18, 0.27, 0.36)
 """How strong the shade of a cell is, from about 0 to the largest."""
 
+
+def _mixed(hue: str) -> str:
+    """A hue mixed with the colour of the text around it."""
+    return f"color:color-mix(in srgb,currentColor,rgb({hue}))"
+
+
+_LABEL = f"color:color-mix(in srgb,currentColor {_SOFT}%,transparent)"
+_LINE = "1px solid color-mix(in srgb,currentColor 25%,transparent)"
 _RULES = (
-    f".kb-v{{{_LIGHT};{_LIGHT_PAGE}}}",
-    f"@media (prefers-color-scheme:dark){{.kb-v{{{_DARK};{_DARK_PAGE}}}}}",
-    "[data-jp-theme-light=true] .kb-v,html[data-theme=light] .kb-v,"
-    "body[data-theme=light] .kb-v,body.notebook_app .kb-v,"  # nbclassic, which has no dark theme
-    f".vscode-light .kb-v{{{_LIGHT};{_LIGHT_PAGE}}}",
-    "[data-jp-theme-light=false] .kb-v,html[data-theme=dark] .kb-v,"
-    "body[data-theme=dark] .kb-v,"
-    f".vscode-dark .kb-v{{{_DARK};{_DARK_PAGE}}}",
-    ".kb-v{color:var(--jp-content-font-color1,var(--kb-text));line-height:1.45;"
-    "font-size:var(--jp-code-font-size,13px);max-width:100%;overflow-x:auto}",
+    ".kb-v{line-height:1.45;max-width:100%;overflow-x:auto;"
+    "font-size:var(--jp-code-font-size,var(--vscode-editor-font-size,13px))}",
     ".kb-v p,.kb-v details{margin:.2em 0}",
     ".kb-v pre{margin:.2em 0;padding:0;border:0;background:none;color:inherit;font-size:inherit;"
     "white-space:pre}",
-    ".kb-v .kb-head b{color:var(--kb-name)}",
-    ".kb-v pre,.kb-v .kb-head>code,.kb-v p>code,.kb-v dd>code,.kb-v td,.kb-v th,.kb-v .kb-bars{"
-    "font-family:var(--jp-code-font-family,"
-    "ui-monospace,Menlo,Consolas,monospace);font-size:inherit;background:none;padding:0;color:inherit}",
+    f".kb-v .kb-head b{{{_mixed(_NAME)}}}",
+    ".kb-v pre,.kb-v code,.kb-v td,.kb-v th,.kb-v .kb-bars{"
+    f"font-family:{_MONOSPACED};font-size:inherit;background:none;padding:0;color:inherit}}",
     ".kb-v dl{display:flex;flex-wrap:wrap;gap:.1em 1.4em;margin:0 0 .3em}",
     ".kb-v dl>div{display:flex;gap:.5em}",
     ".kb-v dl>div>dt,.kb-v dl>div>dd{float:none;width:auto;min-width:0;margin:0;padding:0}",
-    ".kb-v dl>div>dt{flex:none;font-weight:400;color:var(--jp-content-font-color2,var(--kb-soft))}",
-    ".kb-v .kb-bars{letter-spacing:0;white-space:pre;border-bottom:1px solid var(--kb-edge)}",
-    ".kb-v .kb-bad{color:var(--kb-bad);font-weight:600}",
+    f".kb-v dl>div>dt{{flex:none;font-weight:400;{_LABEL}}}",
+    f".kb-v .kb-bars{{letter-spacing:0;white-space:pre;border-bottom:{_LINE}}}",
+    f".kb-v .kb-bad{{{_mixed(_BAD)};font-weight:600}}",
     ".kb-v .kb-good{font-weight:600}",
-    ".kb-v summary{cursor:pointer;color:var(--jp-content-font-color2,var(--kb-soft))}",
-    ".kb-v summary:focus-visible{outline:2px solid var(--kb-name)}",
+    f".kb-v summary{{cursor:pointer;{_LABEL}}}",
+    ".kb-v summary:focus-visible{outline:2px solid}",
     ".kb-v table{border-collapse:collapse;border:0;margin:.2em 0;font-size:inherit}",
-    ".kb-v caption{caption-side:top;text-align:left;padding:.1em 0;white-space:nowrap;"
-    "color:var(--jp-content-font-color2,var(--kb-soft))}",
-    ".kb-v th,.kb-v td{border:1px solid var(--kb-edge);padding:.1em .5em;text-align:right;"
+    f".kb-v caption{{caption-side:top;text-align:left;padding:.1em 0;white-space:nowrap;{_LABEL}}}",
+    f".kb-v th,.kb-v td{{border:{_LINE};padding:.1em .5em;text-align:right;"
     "white-space:nowrap;font-weight:400}",
-    ".kb-v thead th{color:var(--jp-content-font-color2,var(--kb-soft))}",
+    f".kb-v thead th{{{_LABEL}}}",
     ".kb-v .kb-text td,.kb-v .kb-text th{text-align:left}",
     *(
-        f".kb-v .kb-{sign}{level}{{background:rgb(var(--kb-{sign})/{share})}}"
-        for sign in "np"
+        f".kb-v .kb-{sign}{level}{{background:rgb({hue}/{share})}}"
+        for sign, hue in _SHADES.items()
         for level, share in enumerate(_STEPS, 1)
     ),
-    ".kb-v .kb-figure{filter:var(--kb-f);max-width:100%}",
+    ".kb-v .kb-bare{display:none}",  # read where neither style nor SVG is kept
+    ".kb-v .kb-figure{max-width:100%}",
+    # White becomes #121212; red and blue stay so.
+    ",".join(f"{page} .kb-figure" for page in _DARK_PAGES)
+    + "{filter:invert(.93) hue-rotate(180deg)}",
     # The titles of ipywidgets' tabs are fainter than anyone should have to read.
-    ".kb-tabs .lm-TabBar-tabLabel{color:var(--jp-ui-font-color1)}",
+    ".kb-tabs .lm-TabBar-tabLabel{color:var(--jp-ui-font-color1,inherit)}",
     ".kb-tabs .lm-TabBar-tab{flex:1 0 auto!important}",  # and are cut where there is little room
     # A table that is too wide scrolls by itself, below controls that stay.
     ".widget-html-content:has(.kb-v){min-width:0}",

@@ -284,7 +284,8 @@ class GraphView(NamespaceWidget):
     def _drawing(self, folds: Folds) -> tuple[graph_svg.Drawing, str]:
         rows, besides, hidden = _drawn_parts(folds)
         picture = graph_svg.drawing(describe.printable(self._title), rows, besides, hidden)
-        listed = details("as a list", graph_words.listing(rows, besides, hidden))
+        title = f"graph of {describe.printable(self._title)} as a list"
+        listed = details(title, graph_words.listing(rows, besides, hidden))
         return picture, views.styled(join([self._notes(folds, len(rows)), listed]))
 
     def _notes(self, folds: Folds, shown: int) -> Html:

@@ -18,7 +18,7 @@ from kbench.tui.keys import keys
 from kbench.tui.prompt.field import Field
 from kbench.tui.session.bars import Line, clickable
 from kbench.tui.text.lines import LineView
-from kbench.tui.text.text import safe, wrap
+from kbench.tui.text.text import fold_words, safe
 from kbench.tui.workbench import workbench
 
 UNASKED_QUIET_SECONDS = 0.7
@@ -33,7 +33,7 @@ def key_hints(app: App[int], before: str = "", **words: str) -> Content:
 
 
 class TextLines(LineView):
-    """Lines of content, folded to the width."""
+    """Lines of content, folded to the width; what is folded keeps the line's indentation."""
 
     BINDINGS = keys.bindings("lines")
 
@@ -51,7 +51,7 @@ class TextLines(LineView):
     def refit(self) -> None:
         """Fold again."""
         width = max(self.text_width, 4)
-        self._rows = [row for line in self._lines for row in wrap(line, width)]
+        self._rows = [row for line in self._lines for row in fold_words(line, width)]
         super().refit()
 
     def row_count(self) -> int:

@@ -20,6 +20,7 @@ from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 
 from kbench.tui.keys.bursts import BurstParser
+from kbench.tui.text import no_colours
 
 if TYPE_CHECKING:
     from textual.app import App
@@ -60,6 +61,10 @@ class TerminalDriver(LinuxDriver):
         self._bench = app
         self._in_application_mode = False  # the screen is ours
         self._own_loop: asyncio.AbstractEventLoop | None = None
+
+    def write(self, data: str) -> None:
+        """Draw; some styles, as that of a link below the mouse, come to no filter of the app."""
+        super().write(no_colours.stripped(data) if self._bench.no_color else data)
 
     def start_application_mode(self) -> None:
         """Take the screen; from the first time on, watch whether there is one."""

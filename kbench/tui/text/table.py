@@ -150,6 +150,10 @@ class Table(LineView):
         """Cells of the screen that a row would like to have in each column."""
         return [cell.cell_length for cell in cells]
 
+    def fitted(self, name: str, cells: list[Content], widths: Sequence[int]) -> list[Content]:
+        """The cells of a row; what is still too long for its column is cut at its end."""
+        return cells
+
     def flash(self, names: set[str]) -> None:
         """Mark rows as just changed for a second."""
         self._flashing |= names
@@ -192,6 +196,7 @@ class Table(LineView):
         if not self._rows:
             return self._folded[y]
         name, cells = self._rows[y]
+        cells = self.fitted(name, cells, self._widths)
         mark = ">" if y == self._at and self.has_focus else " "
         mark = "*" if name in self._flashing and mark == " " else mark
         return self._join(mark, cells)

@@ -18,6 +18,9 @@ _UNSAFE = re.compile(
 _UNTYPED = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
+_PART = re.compile(r"  +(?=\S)| (?=\[)")
+LEAST_HEAD_CELLS = 6
+"""Of a text that is cut in its middle: fewer letters of its beginning say nothing."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-Z\\-_])")
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 
@@ -56,6 +59,26 @@ def one_line(text: str, width: int, ellipsis: str = "…") -> str:
     while flat and cell_len(flat) > room:
         flat = flat[: min(len(flat) - 1, room)] if len(flat) > room else flat[:-1]
     return (flat + ellipsis)[:width] if width < len(ellipsis) else flat + ellipsis
+
+
+def end_kept(text: str, width: int, ellipsis: str = "…") -> str:
+    """Like `one_line`, but the last parts stay whole, and what is before them gives way.
+
+    A part begins behind two blanks, or with a bracket behind one.
+    """
+    flat = safe(text.replace("\n", " "))
+    if cell_len(flat) <= width:
+        return flat
+    places = [match.end() for match in _PART.finditer(flat)]
+    room = width - cell_len(ellipsis) - 1
+    at = next((place for place in places if cell_len(flat[place:]) <= room), None)
+    if at is None:
+        return one_line(text, width, ellipsis)
+    left = width - 1 - cell_len(flat[at:])
+    head = (
+        one_line(flat[:at].rstrip() + 2 * " ", left, ellipsis) if left >= LEAST_HEAD_CELLS else ""
+    )
+    return f"{head or ellipsis} {flat[at:]}"
 
 
 class OutputDecoder:

@@ -31,6 +31,9 @@ MAX_JSON_ELEMENTS = 1_000_000
 MAX_PICTURE_PIXELS = 4_096
 """On each side of a picture."""
 
+SETUP = "import kbench as K\nimport numpy as np"
+"""What the prompt has from the start."""
+
 
 class Stopped(Exception):
     """The writing of a file was given up; nothing is left of it."""
@@ -80,10 +83,12 @@ def value(
 
 
 def script(cells: Iterable[Cell], path: str | os.PathLike[str]) -> Path:
-    """Write the cells as a Python script; what only a shell understands becomes a comment."""
-    parts = ["import kbench as K\n"]
+    """Write the cells as a Python script that runs: what ended with an error, and what only a shell
+    understands, becomes a comment."""
+    parts = [f"{SETUP}\n"]
     for cell in _ended(cells):
-        code = cell.code.rstrip() if _is_python(cell.code) else _commented(cell.code)
+        runs = cell.status != "error" and _is_python(cell.code)
+        code = cell.code.rstrip() if runs else _commented(cell.code)
         note = "" if cell.status in ("ok", "past") else f"  ({cell.status})"
         parts.append(f"# In [{cell.count if cell.count is not None else ' '}]{note}\n{code}\n")
     text = "\n".join(parts).encode("utf-8", "backslashreplace")
@@ -242,8 +247,7 @@ def _commented(code: str) -> str:
 
 
 def _setup_cell() -> JsonObject:
-    code = "import kbench as K\n%load_ext kbench"
-    return {**_code_cell("setup", code, None), "outputs": []}
+    return {**_code_cell("setup", f"{SETUP}\n%load_ext kbench", None), "outputs": []}
 
 
 def _code_cell(ident: str, code: str, count: int | None) -> JsonObject:
@@ -260,7 +264,10 @@ def _notebook_cell(cell: Cell) -> JsonObject:
     outputs = [
         output for output in (_output(event) for event in cell.outputs) if output is not None
     ]
-    return {**_code_cell(f"cell-{cell.ident}", cell.code, cell.count), "outputs": outputs}
+    found = {**_code_cell(f"cell-{cell.ident}", cell.code, cell.count), "outputs": outputs}
+    if cell.status == "error":  # so that "run all" goes on behind it
+        found["metadata"] = {"tags": ["raises-exception"]}
+    return found
 
 
 def _output(event: Event) -> JsonObject | None:

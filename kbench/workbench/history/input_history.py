@@ -11,6 +11,10 @@ from kbench.engine.runtime import paths
 
 MAX_ENTRIES = 20_000
 """Inputs of all sessions; beyond these the oldest go."""
+MAX_LOADED_CHARACTERS = 2_000_000
+"""Of the inputs that Up walks through: cells of megabytes would delay the start."""
+LOCK_WAIT_SECONDS = 2.0
+"""For another session that writes, which takes it a millisecond."""
 _SCHEMA = "CREATE TABLE IF NOT EXISTS entry (id INTEGER PRIMARY KEY, at REAL, code TEXT NOT NULL)"
 
 
@@ -46,11 +50,12 @@ class History:
 
     @staticmethod
     def _connect(target: str) -> sqlite3.Connection:
-        base = sqlite3.connect(target, timeout=2.0, check_same_thread=False, isolation_level=None)
+        base = sqlite3.connect(
+            target, timeout=LOCK_WAIT_SECONDS, check_same_thread=False, isolation_level=None
+        )
         try:
-            base.execute("PRAGMA journal_mode=WAL")
-            base.execute("PRAGMA synchronous=NORMAL")
-            base.execute(_SCHEMA)
+            for statement in ("PRAGMA journal_mode=WAL", "PRAGMA synchronous=NORMAL", _SCHEMA):
+                _execute(base, statement)
         except sqlite3.Error:
             base.close()
             raise
@@ -82,8 +87,15 @@ class History:
         return self._read(query, (*(f"%{_escaped(word)}%" for word in parts), limit))
 
     def latest(self, limit: int = 1000) -> list[str]:
-        """The newest entries in the order in which they were typed."""
-        return self._read("SELECT code FROM entry ORDER BY id DESC LIMIT ?", (limit,))[::-1]
+        """The newest entries in the order in which they were typed, within `MAX_LOADED_CHARACTERS`.
+
+        A cell of a tenth of that is left out, so that the others fit; `search` finds it.
+        """
+        newest = "SELECT id, code FROM entry ORDER BY id DESC LIMIT ?"
+        sizes = "SELECT id, code, SUM(LENGTH(code)) OVER (ORDER BY id DESC) AS size"
+        query = f"SELECT code FROM ({sizes} FROM ({newest}) WHERE LENGTH(code) <= ?)"
+        values = (limit, MAX_LOADED_CHARACTERS // 10, MAX_LOADED_CHARACTERS)
+        return self._read(f"{query} WHERE size <= ? ORDER BY id", values)
 
     def _read(self, query: str, values: tuple[object, ...]) -> list[str]:
         with self._lock:
@@ -96,6 +108,24 @@ class History:
     def close(self) -> None:
         with self._lock:
             self._base.close()
+
+
+def _execute(base: sqlite3.Connection, statement: str) -> None:
+    """Run a statement of the set-up, for which SQLite itself waits for no other session.
+
+    To change the journal's mode takes the whole file; two sessions that make it at once collide.
+    """
+    deadline = time.monotonic() + LOCK_WAIT_SECONDS
+    while True:
+        try:
+            base.execute(statement)
+        except sqlite3.OperationalError as error:
+            busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+            if not busy or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
 
 
 def _escaped(word: str) -> str:

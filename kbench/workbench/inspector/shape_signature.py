@@ -13,7 +13,7 @@ _MARKS: dict[object, str] = {
     inspect.Parameter.VAR_KEYWORD: "**",
 }
 _ARGUMENT = r"(?m)^\s*(?:[\w, ]+; )?{}: (\w*\[[^\]\n]*\])"
-_RESULT = re.compile(r"Returns:\n\s+(?:Tensors?,? )?(\w*\[[^\]\n]*\])")
+_RESULT = re.compile(r"Returns:\n\s+(?:Tensors?,? )?(\w*\[(?:[^\[\]\n]|\[[^\[\]\n]*\])*\])")
 _LIKE = re.compile(r"Returns:\n\s+Tensor of the shape (?:and dtype )?of `(\w+)`")
 
 

@@ -1,8 +1,8 @@
 """What runs inside the kernel: loaded as an IPython extension before the first cell.
 
 It names K and np, shows models as one line and places as 'In [3]', reports KbenchErrors with their
-operands in the user's expression, has output fit the front end, and opens the inspector to any
-front end that asks for it by its comm target.
+operands in the user's expression, has output fit the front end, knows all magics by name, and opens
+the inspector to any front end that asks for it by its comm target.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import did_you_mean, explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.inspector import Inspector
-from kbench.workbench.kernel import array_pictures, cell_names, output_width, value_magic
+from kbench.workbench.kernel import array_pictures, cell_names, magics, output_width, value_magic
 from kbench.workbench.output import kernel_prints
 from kbench.workbench.protocol import messages
 from kbench.workbench.watches import watched_set
@@ -121,6 +121,7 @@ def load_ipython_extension(shell: Shell) -> None:
     shell.events.register(
         "post_run_cell", lambda result: channel.inspector.cell_ended(number_of(result))
     )
+    magics.install(shell)
     value_magic.install(shell, channel.inspector.past.copy_of)
     warmup = IdleWarmup()
     shell.events.register("pre_run_cell", lambda _info: warmup.pause())

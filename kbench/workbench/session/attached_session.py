@@ -6,6 +6,7 @@ restarted or ended from here, and what was opened in it is closed when the sessi
 
 from __future__ import annotations
 
+import re
 import time
 from concurrent.futures import Future
 
@@ -26,6 +27,10 @@ NOT_INSTALLED = (
 )
 MAX_INPUTS, MAX_INPUT_CHARACTERS = 1_000, 20_000
 """Of what the kernel has run before: how many are taken over, and how long each may be."""
+
+_SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
+_HASHED_FILE = re.compile(r"\((?:[^()]*[/\\])?\d+\.py, line (\d+)\)$")
+"""How Python ends the words of a syntax error: `(2955584457.py, line 1)`."""
 
 
 class AttachedSession(KernelSession):
@@ -144,9 +149,17 @@ class AttachedSession(KernelSession):
 
     def on_output(self, message: str, kind: str, content: JsonObject) -> None:
         if kind == "error":  # what the inspector knows of it comes behind it
-            self._errors[message] = content
+            self._errors[message] = self._naming_the_cell(message, content)
         else:
             super().on_output(message, kind, content)
+
+    def _naming_the_cell(self, message: str, error: JsonObject) -> JsonObject:
+        """A syntax error with the cell's number in place of its file, which is made of a hash."""
+        cell = self.cells.get(self._cell_of.get(message, 0))
+        if error.get("ename") not in _SYNTAX_ERRORS or cell is None or cell.count is None:
+            return error
+        value = _HASHED_FILE.sub(rf"(cell {cell.count}, line \1)", str(error["evalue"]))
+        return {**error, "evalue": value}
 
     def on_idle(self, message: str) -> None:
         self._show_error(message)

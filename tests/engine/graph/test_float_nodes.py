@@ -12,7 +12,7 @@ import pytest
 from kbench import backend as K
 from kbench.engine.core.spec import Spec, dense
 from kbench.engine.graph.apply import controlled_by
-from kbench.engine.graph.operators import OPERATORS
+from kbench.engine.graph.protocols.operators import OPERATORS
 
 FLOATS = ("float16", "float32", "float64")
 SHAPES = [

@@ -16,7 +16,7 @@ from numpy import tanh
 from scipy import sparse
 
 from kbench import backend as K
-from kbench.engine.graph import numpy_protocol
+from kbench.engine.graph.protocols import numpy_protocol
 
 PAGE = Path(__file__).parents[3] / "docs" / "numpy.md"
 

@@ -289,6 +289,7 @@ print(*states, stats().compiled, stats().cache_hits, flush=True)
 """
 
 
+@pytest.mark.slow
 def test_two_processes_compile_each_kernel_once(with_driver: Path) -> None:
     """Each waits for what the other compiles, and neither for ever."""
     environment = {**os.environ, "KBENCH_CACHE_DIR": str(with_driver), "KBENCH_JIT": "wait"}

@@ -209,6 +209,7 @@ def test_processes_that_compile_the_same_at_once_do_not_disturb_each_other(tmp_p
     assert kinds == [*code, "text.py", "text.py"], found
 
 
+@pytest.mark.slow
 def test_a_process_that_compiles_removes_old_files(tmp_path):
     old = tmp_path / "kernels" / "old-k.kernel"
     old.parent.mkdir()
@@ -218,6 +219,7 @@ def test_a_process_that_compiles_removes_old_files(tmp_path):
     assert not old.exists()
 
 
+@pytest.mark.slow
 def test_measured_limits_are_kept(tmp_path, monkeypatch):
     from kbench.engine.inspect import roofline
 

@@ -34,6 +34,7 @@ from kbench.engine.kernels.reduce import argreduce
 # ------------------------------------------------------------------ threads and cancelling
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_threads():
     from kbench.engine.runtime import config
 
@@ -161,11 +162,13 @@ def with_driver(tmp_path):
 COUNTS = "s = stats(); print(s.compiled, s.cache_hits, len(s.failures))"
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path):
     assert run_script(tmp_path, "wait", COUNTS) == (["2", "0", "0"], "")
     assert run_script(tmp_path, "wait", COUNTS) == (["0", "2", "0"], "")
 
 
+@pytest.mark.slow
 def test_a_cache_that_cannot_be_written_gives_one_warning(tmp_path):
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
@@ -201,6 +204,7 @@ def test_importing_kernels_loads_no_numba():
     assert done.stdout.strip() == "False"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_computes_on_its_own(with_driver):
     after = """

@@ -70,6 +70,7 @@ def test_threads_that_come_late_disturb_nothing(items, count, repeats):
     np.testing.assert_array_equal(_count(pool, items, count, repeats=repeats), repeats)
 
 
+@pytest.mark.slow
 def test_many_short_runs_in_a_row(pools):
     assert (_count(pools["own"], 129, 4, repeats=20_000) == 20_000).all()
 

@@ -173,6 +173,7 @@ def test_a_running_sum_in_place():
     np.testing.assert_array_equal(x, want)
 
 
+@pytest.mark.slow
 def test_a_long_running_sum_in_blocks():
     x = np.random.default_rng(2).normal(size=300_000).astype(np.float32)
     out = np.empty_like(x)

@@ -14,6 +14,7 @@ from IPython.utils.capture import capture_output
 from kbench import backend as K
 from kbench.engine.core import errors
 from kbench.engine.runtime import config
+from kbench.workbench.kernel import magics
 
 
 @pytest.fixture
@@ -285,6 +286,20 @@ def test_a_magic_of_the_same_name_comes_back(shell: Any) -> None:
     assert "epsilon" in run(shell, "%kb")
     shell.run_line_magic("unload_ext", "kbench")
     assert shell.run_line_magic("kb", "") == "mine"
+
+
+def test_the_terminals_prompt_has_every_magic_from_the_start(shell: Any) -> None:
+    found = {kind: set(known) for kind, known in shell.magics_manager.magics.items()}
+    shell.run_line_magic("unload_ext", "kbench")
+    without = {kind: set(known) for kind, known in shell.magics_manager.magics.items()}
+    assert {kind: found[kind] - without[kind] for kind in found} == {
+        kind: set(known) for kind, known in magics.MAGICS.items()
+    }
+    magics.install(shell)
+    shell.run_cell("n = 2.0")
+    assert "n * 3  6" in run(shell, "%watch n * 3")
+    shown = run(shell, "%%ab epsilon=1e-7,1e-2\nK.log(K.constant(n) + K.epsilon())")
+    assert "epsilon=0.01" in shown and "max diff" in shown
 
 
 def test_plan_of_a_recorded_function(shell: Any) -> None:

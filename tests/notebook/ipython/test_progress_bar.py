@@ -66,6 +66,7 @@ LOOP = (
 )
 
 
+@pytest.mark.slow
 def test_a_bar_comes_follows_and_becomes_a_line(running: tuple[Any, Screen]) -> None:
     shell, screen = running
     shell.run_cell(LOOP).raise_error()
@@ -78,6 +79,7 @@ def test_a_bar_comes_follows_and_becomes_a_line(running: tuple[Any, Screen]) -> 
     assert len(screen.shown) == before
 
 
+@pytest.mark.slow
 def test_the_line_stands_below_all_that_the_cell_shows(running: tuple[Any, Screen]) -> None:
     shell, screen = running
     say = "screen({'text/plain': 'said'})\n"
@@ -96,6 +98,7 @@ def test_a_cell_that_fails_says_where(running: tuple[Any, Screen]) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_cell_within_a_cell_is_a_part_of_it(running: tuple[Any, Screen]) -> None:
     shell, screen = running
     shell.user_ns["shell"] = shell
@@ -127,6 +130,7 @@ def test_keras_own_bar_is_not_doubled(verbose: int, own: bool) -> None:
     assert found == [own]
 
 
+@pytest.mark.slow
 def test_where_another_bar_was_seen_there_is_none_for_the_rest_of_the_cell(
     running: tuple[Any, Screen], monkeypatch: pytest.MonkeyPatch
 ) -> None:

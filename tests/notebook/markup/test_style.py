@@ -16,7 +16,7 @@ from kbench.notebook.markup.style import STYLE
 
 
 def test_style_is_small_and_scoped() -> None:
-    assert len(STYLE.encode()) <= 3584
+    assert len(STYLE.encode()) <= 3072
     assert "@import" not in STYLE and "url(" not in STYLE and "#kb" not in STYLE
     selectors = [rule.split("{")[0] for rule in STYLE.split("}") if "{" in rule]
     plain = [one for one in selectors if not one.startswith("@")]
@@ -69,26 +69,49 @@ def contrast(first: tuple[float, ...], second: tuple[float, ...]) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize(
-    "colours, page, page_colour",
-    [
-        (style._LIGHT, style._LIGHT_PAGE, (255, 255, 255)),
-        (style._DARK, style._DARK_PAGE, (17, 17, 17)),
-        (style._DARK, style._DARK_PAGE, (31, 31, 31)),
-    ],
-)
-def test_contrast(colours: str, page: str, page_colour: tuple[float, ...]) -> None:
-    known = dict(one.split(":") for one in f"{colours};{page}".split(";"))
-    ink = {
-        name: tuple(int(known[name][i : i + 2], 16) for i in (1, 3, 5))
-        for name in ("--kb-text", "--kb-soft", "--kb-bad", "--kb-name")
-    }
-    for name, colour in ink.items():
-        assert contrast(colour, page_colour) >= 4.5, name
-    for sign in ("--kb-n", "--kb-p"):
-        heat, share = [float(one) for one in known[sign].split()], style._STEPS[-1]
-        shade = tuple(h * share + p * (1 - share) for h, p in zip(heat, page_colour, strict=True))
-        assert contrast(ink["--kb-text"], shade) >= 4.5
+# The colour of the text and of its ground: what pages give an output.
+PAGES = {
+    "JupyterLab, light": ((33, 33, 33), (255, 255, 255)),
+    "JupyterLab, dark": ((255, 255, 255), (17, 17, 17)),
+    "nbclassic": ((0, 0, 0), (255, 255, 255)),
+    "a code hosting site, dark": ((240, 246, 252), (13, 17, 23)),
+    "VS Code, light": ((59, 59, 59), (255, 255, 255)),
+    "VS Code, dark": ((204, 204, 204), (31, 31, 31)),
+    "VS Code, high contrast": ((255, 255, 255), (0, 0, 0)),
+    "paper": ((50, 46, 40), (253, 246, 227)),
+    "a grey page": ((224, 224, 224), (48, 48, 48)),
+}
+Colour = tuple[float, ...]
+
+
+def mixed(first: Colour, second: Colour, share: float) -> Colour:
+    """The share of the first colour, and the rest of the second."""
+    return tuple(f * share + s * (1 - share) for f, s in zip(first, second, strict=True))
+
+
+def hue(text: str) -> Colour:
+    return tuple(float(one) for one in text.split())
+
+
+@pytest.mark.parametrize("ink, ground", PAGES.values(), ids=PAGES)
+def test_contrast(ink: Colour, ground: Colour) -> None:
+    soft = mixed(ink, ground, style._SOFT / 100)
+    texts = {"labels": soft, "bad": mixed(ink, hue(style._BAD), 0.5)}
+    texts["names"] = mixed(ink, hue(style._NAME), 0.5)
+    for name, colour in texts.items():
+        assert contrast(colour, ground) >= 4.5, name
+    for sign, shade in style._SHADES.items():
+        assert contrast(ink, mixed(hue(shade), ground, style._STEPS[-1])) >= 4.5, sign
+
+
+def test_texts_have_the_colour_of_the_page() -> None:
+    """No rule knows the page, so none may set a colour of its own, nor ask what readers prefer."""
+    on_screen = re.sub(r"@media print{.*?}}", "", STYLE)
+    found = re.findall(r"(?<=[{;])color:(.*?)[;}]", on_screen)
+    own = [one for one in found if one != "inherit" and "currentColor" not in one]
+    assert own == ["var(--jp-ui-font-color1,inherit)"]  # the tabs of ipywidgets
+    assert "prefers-color-scheme" not in STYLE
+    assert all("," in one for one in re.findall(r"var\((.*?)\)", STYLE))  # each has a fallback
 
 
 def test_shades_tell_the_sign() -> None:

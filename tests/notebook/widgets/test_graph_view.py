@@ -155,3 +155,15 @@ def test_no_label_is_cut(called: dict[str, Any]) -> None:
         assert "".join(lines).replace(" ", "") == text.replace(" ", "")
         assert all(columns(line) <= most for line in lines)
     part.close()
+
+
+@pytest.mark.parametrize("columns_of_x", [3, 1000, 10**9])
+def test_no_shape_leaves_the_drawing(columns_of_x: int) -> None:
+    """Of one column of short names the shapes beside the edges are the widest part."""
+    x = K.placeholder((None, columns_of_x), name="x")
+    part = GraphView("y", {"y": K.exp(K.abs(x))})
+    wide = int(re.findall(r'<svg[^>]* width="(\d+)"', part.html)[0])
+    shapes = re.findall(r'<text x="(\d+)"[^>]*font-size="10">([^<]*)</text>', part.html)
+    assert len(shapes) >= 3
+    assert all(int(left) + 6.3 * columns(shape) <= wide for left, shape in shapes)
+    part.close()

@@ -79,20 +79,23 @@ def found(values: list[float]) -> Course:
 
 
 @pytest.mark.parametrize(
-    ("values", "words", "drawn"),
+    ("values", "words", "drawn", "bars"),
     [
-        ([2.0], "loss 2, 1 call of", 0),
-        ([2.0, 0.5], "loss 2 -> 0.5, 2 calls of", 1),
-        ([1.0] * 3, "loss 1 -> 1, 3 calls of", 1),
-        ([float("nan")] * 3, "loss nan -> nan, 3 calls of", 0),
-        ([1.0, float("inf"), 2.0], "loss 1 -> 2, 3 calls of", 1),
-        ([1e300, -1e300, 0.0], "loss 1e+300 -> 0, 3 calls of", 1),
-        (list(np.linspace(9, 1, 5000)), "loss 9 -> 1, 5,000 calls of", 1),
+        ([2.0], "loss 2, 1 call of", 0, ""),
+        ([2.0, 0.5], "loss 2 -> 0.5, 2 calls of", 1, "█▁"),
+        ([1.0] * 3, "loss 1 -> 1, 3 calls of", 1, "▅▅▅"),
+        ([float("nan")] * 3, "loss nan -> nan, 3 calls of", 0, ""),
+        ([1.0, float("inf"), 2.0], "loss 1 -> 2, 3 calls of", 1, "▁ █"),
+        ([1.7e308, -1.7e308, 0.0], "loss 1.7e+308 -> 0, 3 calls of", 1, "█▁▅"),
+        (list(np.linspace(9, 1, 5000)), "loss 9 -> 1, 5,000 calls of", 1, "██▇▇▇▆▆▆▅"),
     ],
 )
 def test_a_curve_is_small_and_says_in_words_what_it_shows(
-    values: list[float], words: str, drawn: int
+    values: list[float], words: str, drawn: int, bars: str
 ) -> None:
+    (line,) = loss_picture.lines([found(values)], lambda _tensor: "loss")
+    assert line.replace("NaN", "nan").startswith(words) and bars in line
+    assert len(line) < 100
     markup = loss_picture.losses([found(values)], lambda _tensor: "loss")
     assert markup.count("<svg") == drawn and len(markup) < 3_000
     assert words in text_of(markup).replace("NaN", "nan")

@@ -20,6 +20,7 @@ from kbench.tui.session import ui_state
 from kbench.tui.transcript.examples import EXAMPLES
 
 
+@pytest.mark.slow
 async def test_the_palette_offers_the_focused_panes_actions_first() -> None:
     async with bench((120, 40)) as (app, pilot, _):
         await submit(pilot, "define")

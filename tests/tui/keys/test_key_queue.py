@@ -84,6 +84,7 @@ async def test_keys_go_where_the_key_before_them_leads(
         assert seen(app), text_of(app)
 
 
+@pytest.mark.slow
 async def test_a_dialog_that_never_comes_takes_what_was_meant_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

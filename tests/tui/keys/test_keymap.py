@@ -76,6 +76,7 @@ def test_choosing_a_preset_keeps_the_rest_of_the_file(tmp_path: Path) -> None:
     assert keymap.load(path).changes["history"] == "ctrl+h"
 
 
+@pytest.mark.slow
 async def test_a_preset_is_chosen_in_the_palette_and_stays(tmp_path: Path) -> None:
     async with bench((120, 40), FakeSession(), tmp_path) as (app, pilot, _):
         prompt: Any = app.query_one("#prompt")

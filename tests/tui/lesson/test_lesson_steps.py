@@ -56,6 +56,7 @@ async def test_a_learner_solves_an_exercise() -> None:
         assert controller.model.at == 4 and Progress().step(lesson) == controller.model.page.first
 
 
+@pytest.mark.slow
 async def test_the_check_leaves_nothing_behind() -> None:
     async with taught() as (app, pilot, controller):
         for _press in range(6):
@@ -97,6 +98,7 @@ async def test_hints_solution_and_skip() -> None:
         assert "means" in controller.bench.link.session._shell.user_ns  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 async def test_the_solution_opens_after_two_failed_checks() -> None:
     async with taught() as (app, pilot, controller):
         await go_to(pilot, controller, "row-means")
@@ -146,6 +148,7 @@ async def test_one_key_runs_and_checks() -> None:
         assert "passed" in foot(app)
 
 
+@pytest.mark.slow
 async def test_an_answer_of_one_line_leaves_no_names_out() -> None:
     async with taught(2) as (app, pilot, controller):
         await go_to(pilot, controller, "feed")

@@ -108,6 +108,7 @@ async def type_text(pilot: object, text: str) -> None:
     await settle(pilot)  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 async def test_a_command_typed_over_the_blank_leaves_it() -> None:
     async with taught(1, (80, 24), silent()) as (app, pilot, controller):
         await go_to(pilot, controller, "row-means")
@@ -228,6 +229,7 @@ async def test_the_state_follows_the_prompt() -> None:
         assert typed(app) == BLANK_CODE
 
 
+@pytest.mark.slow
 async def test_blanks_mean_nothing_once_the_lesson_is_left() -> None:
     async with taught() as (app, pilot, controller):
         await go_to(pilot, controller, "row-means")
@@ -254,6 +256,7 @@ async def test_commands_of_lessons_without_a_lesson() -> None:
         assert [one.code for one in app.link.session.cells.values()][-1] == ":other"
 
 
+@pytest.mark.slow
 async def test_watches_of_cells_come_to_the_pane() -> None:
     async with taught(1, (200, 50)) as (app, pilot, _):
         await enter(pilot, "import numpy as np; w = K.variable(np.ones(3))")

@@ -88,6 +88,7 @@ def keys(app: Any) -> list[str]:
 # ------------------------------------------------------------------ screens
 
 
+@pytest.mark.slow
 @at_each_size
 async def test_model_screen(size: tuple[int, int], accept: bool) -> None:
     async with workbench(size) as (app, pilot, _):
@@ -110,6 +111,7 @@ async def test_ascii_graph() -> None:
 # ------------------------------------------------------------------ unfolding
 
 
+@pytest.mark.slow
 async def test_rows_unfold_and_fold() -> None:
     async with workbench((120, 40)) as (app, pilot, _):
         assert keys(app) == ["model", "rate"]
@@ -124,6 +126,7 @@ async def test_rows_unfold_and_fold() -> None:
         assert keys(app) == ["model", "rate"]
 
 
+@pytest.mark.slow
 async def test_enter_on_a_weight_shows_its_values_and_follows_them() -> None:
     async with workbench((120, 40)) as (app, pilot, session):
         await press(pilot, "right", "right", "down", "down", "down", "enter")
@@ -139,6 +142,7 @@ async def test_enter_on_a_weight_shows_its_values_and_follows_them() -> None:
         assert f"{kernel[0, 0] + 20:.4g}" in text_of(app)
 
 
+@pytest.mark.slow
 async def test_ranges_on_the_screen_follow_training() -> None:
     async with workbench((200, 50)) as (app, pilot, session):
         await press(pilot, "right", "right")
@@ -148,6 +152,7 @@ async def test_ranges_on_the_screen_follow_training() -> None:
         assert after.stats.low == pytest.approx(before.stats.low + 10, rel=1e-4)
 
 
+@pytest.mark.slow
 async def test_only_what_is_on_the_screen_is_asked_for() -> None:
     async with workbench((120, 40)) as (app, pilot, session):
         await submit(pilot, "large")
@@ -163,6 +168,7 @@ async def test_only_what_is_on_the_screen_is_asked_for() -> None:
         assert table.current_key == "rate"
 
 
+@pytest.mark.slow
 async def test_a_model_that_goes_takes_its_rows_along() -> None:
     async with workbench((120, 40)) as (app, pilot, session):
         await press(pilot, "right", "right", "down", "down", "down", "enter")
@@ -176,12 +182,14 @@ async def test_a_model_that_goes_takes_its_rows_along() -> None:
         assert keys(app) == ["model", "rate"]
 
 
+@pytest.mark.slow
 async def test_what_is_inserted_is_an_expression() -> None:
     async with workbench((120, 40)) as (app, pilot, _):
         await press(pilot, "right", "right", "down", "down", "down", "i")
         assert app.query_one("#prompt").text == "model.layers[1].weights[0]"
 
 
+@pytest.mark.slow
 async def test_a_weight_is_written_to_a_file_of_its_name(tmp_path: Path) -> None:
     async with workbench((120, 40)) as (_, pilot, session):
         await press(pilot, "right", "right", "down", "down", "down", "enter", "e", "enter")
@@ -189,6 +197,7 @@ async def test_a_weight_is_written_to_a_file_of_its_name(tmp_path: Path) -> None
         np.testing.assert_array_equal(np.load(tmp_path / "kernel.npy"), kernel)
 
 
+@pytest.mark.slow
 async def test_a_symbol_shows_its_graph() -> None:
     async with workbench((120, 40)) as (app, pilot, session):
         session.names["y"] = K.relu(K.dot(K.placeholder((None, 3), name="x"), K.ones((3, 2))))

@@ -27,6 +27,7 @@ async def test_a_session_shows_input_output_and_names(size: tuple[int, int]) -> 
         assert "idle 12.0 ms" in screen and "channels_last" in screen
 
 
+@pytest.mark.slow
 async def test_value_pane_walks_slices_axes_and_nan() -> None:
     async with bench((140, 40)) as (app, pilot, _):
         await submit(pilot, "define")
@@ -228,6 +229,7 @@ async def test_a_filter_is_left_by_escape_and_by_a_restart(size: tuple[int, int]
         assert table.keys() == ["h", "lr"] and table.filter_text == ""
 
 
+@pytest.mark.slow
 async def test_filter_sort_and_follow() -> None:
     async with bench((200, 50)) as (app, pilot, session):
         await submit(pilot, "define")
@@ -261,6 +263,7 @@ async def test_hidden_panes_ask_nothing() -> None:
         assert "summary" in session.asked and "NaN 1!" in text_of(app)
 
 
+@pytest.mark.slow
 async def test_an_idle_workbench_asks_nothing() -> None:
     async with bench((200, 50)) as (app, pilot, session):
         await submit(pilot, "define")
@@ -345,6 +348,7 @@ async def test_zoom_side_jump_diagnostics_and_palette() -> None:
         await pilot.press("escape")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(20, 5), (1, 1), (59, 16), (60, 15), (30, 8)])
 async def test_small_terminals_keep_prompt_and_transcript(size: tuple[int, int]) -> None:
     async with bench(size) as (app, pilot, session):
@@ -354,6 +358,7 @@ async def test_small_terminals_keep_prompt_and_transcript(size: tuple[int, int])
             assert "Out[1]" in text_of(app)
 
 
+@pytest.mark.slow
 async def test_the_mouse_reaches_tabs_keys_examples_settings_and_cells() -> None:
     async with bench((120, 40)) as (app, pilot, _):
         prompt: Any = app.query_one("#prompt")
@@ -431,6 +436,7 @@ async def test_selected_text_is_copied_by_ctrl_c() -> None:
         assert "to be" in app.clipboard
 
 
+@pytest.mark.slow
 async def test_resizing_keeps_focus_and_text() -> None:
     async with bench((200, 50)) as (app, pilot, _):
         prompt: Any = app.query_one("#prompt")

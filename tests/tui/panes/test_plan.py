@@ -119,6 +119,7 @@ async def test_steps_unfold_and_are_sorted_by_time() -> None:
         assert table.keys() == ["0", "1", "2"] and "by time" in text_of(app)
 
 
+@pytest.mark.slow
 async def test_earlier_runs_are_shown_and_the_newest_is_followed() -> None:
     async with bench((200, 50), with_runs()) as (app, pilot, _):
         for code in ("train", "small"):
@@ -135,6 +136,7 @@ async def test_earlier_runs_are_shown_and_the_newest_is_followed() -> None:
         assert "train run 4/4" in text_of(app)
 
 
+@pytest.mark.slow
 async def test_source_place_details_and_copy() -> None:
     async with bench((120, 40), with_runs()) as (app, pilot, _):
         await submit(pilot, "train")
@@ -218,6 +220,7 @@ async def test_o_opens_the_graph_at_every_size(size: tuple[int, int]) -> None:
         assert "dot    float32[?, 1]  with kernel" in text
 
 
+@pytest.mark.slow
 async def test_nodes_fold_and_are_found() -> None:
     async with bench((120, 40), with_runs(**small_graph())) as (app, pilot, _):
         await submit(pilot, "1")
@@ -242,6 +245,7 @@ async def test_nodes_fold_and_are_found() -> None:
         assert "float32[" in app.clipboard
 
 
+@pytest.mark.slow
 async def test_a_call_is_one_node_until_it_is_opened() -> None:
     x = K.placeholder((None, 3), name="images")
     one = K.variable([1.0, 2.0, 3.0], name="one")
@@ -266,6 +270,7 @@ async def test_a_call_is_one_node_until_it_is_opened() -> None:
         assert " ops)" not in drawn(app)
 
 
+@pytest.mark.slow
 async def test_a_graph_shows_what_a_run_saw() -> None:
     names = small_graph()
     session = with_runs(**names)

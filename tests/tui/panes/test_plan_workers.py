@@ -101,6 +101,7 @@ async def test_workers_lead_while_a_job_runs_and_after_it(size: tuple[int, int])
         assert app.query_one(PlanTable).display
 
 
+@pytest.mark.slow
 async def test_a_key_counts_though_news_comes_right_behind_it() -> None:
     async with bench((120, 40), session()) as (app, pilot, one):
         await submit(pilot, "run")
@@ -114,6 +115,7 @@ async def test_a_key_counts_though_news_comes_right_behind_it() -> None:
             await until(app, pilot, shown)
 
 
+@pytest.mark.slow
 async def test_w_turns_between_the_workers_and_the_run() -> None:
     async with bench((120, 40), session()) as (app, pilot, one):
         await submit(pilot, "run")
@@ -137,6 +139,7 @@ async def test_w_turns_between_the_workers_and_the_run() -> None:
         await until(app, pilot, "job 2/2")
 
 
+@pytest.mark.slow
 async def test_jobs_details_order_and_copy() -> None:
     fit("first").end()
     async with bench((120, 40), session()) as (app, pilot, one):

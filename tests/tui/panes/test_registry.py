@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from bench_screen import bench, settle, submit
 
 from kbench.tui import layout
@@ -36,6 +37,7 @@ def test_every_key_of_a_pane_is_taken_by_it() -> None:
         assert pane.keys and {key.where for key in pane.keys} <= places, pane.id
 
 
+@pytest.mark.slow
 async def test_every_view_is_a_widget_of_the_panes_name() -> None:
     async with bench((200, 50)) as (app, pilot, _):
         await submit(pilot, "define")

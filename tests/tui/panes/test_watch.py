@@ -64,6 +64,7 @@ async def test_a_cell_of_a_value_is_watched() -> None:
         await until(app, pilot, "0.16")
 
 
+@pytest.mark.slow
 async def test_watches_are_added_edited_refused_copied_and_removed() -> None:
     async with bench((140, 40), session_with(items=[1, 2])) as (app, pilot, session):
         await pilot.press("alt+3")
@@ -140,6 +141,8 @@ SCALAR = WatchRow(
 LONG = "float32[784, 128]  mean 0.01 [-0.2 .. 0.2]"
 FED = WatchRow(expression="h", state="value", text=LONG, before=LONG + " ", note="as fed last")
 FAILED = WatchRow(expression="K.mean(nothing) + 1", state="error", text="NameError: " + 60 * "n")
+ARRAY = FED.replaced(histogram=[1, 4, 2] * 8, note="")
+BESIDE = WatchRow(expression="h", state="value", text="0.25", history=[3.0, 2.0, 1.0])
 WIDTHS: list[tuple[WatchRow, int, list[str], list[str]]] = [
     (SCALAR, 60, ["K.mean(w)", "0.123", "█▅▁", "0.456"], []),
     (SCALAR, 26, ["K.mean(w)", "0.123", "█▅▁"], ["0.456", "before"]),
@@ -148,6 +151,11 @@ WIDTHS: list[tuple[WatchRow, int, list[str], list[str]]] = [
     (FED, 70, ["h", LONG, "as fed last"], ["before"]),
     (SCALAR.replaced(history=None, before=""), 30, ["0.123"], ["history", "before", "note"]),
     (FED, 50, ["h", LONG], ["as fed", "note", "before"]),
+    (ARRAY, 80, ["h", LONG, "█"], ["before"]),
+    (ARRAY, 70, ["float32[784,… mean 0.01 [-0.2 .. 0.2]", "█"], ["before"]),
+    (ARRAY, 58, ["… mean 0.01 [-0.2 .. 0.2]", "█"], ["before", "float"]),
+    (ARRAY, 55, ["float32[7… [-0.2 .. 0.2]", "█"], ["before", "mean"]),
+    (BESIDE, 30, ["h", "0.25", "█▅▁"], ["before"]),
     (FAILED, 44, ["K.mean", "NameError: nnnnnnnn", "…"], []),
 ]
 
@@ -161,6 +169,7 @@ def test_columns_are_left_out_whole(
     columns, kept = WatchTable.columns, view.wanted_lengths(drawn)
     widths = table.column_widths(columns, [kept], width, gap)
     titles = [Content(column.title) for column in columns]
+    drawn = view.fitted(row, drawn, widths, "…")
     lines = [table.joined("", columns, widths, cells, gap, "…").plain for cells in (titles, drawn)]
     assert all(len(line) <= width for line in lines)
     text = "\n".join(lines)
@@ -208,6 +217,7 @@ async def test_cheap_watches_are_live_while_a_cell_runs(monkeypatch: pytest.Monk
         assert shown_row(app, "state['step'] + 0").split()[-3:] == ["5", "▁█", "1"]
 
 
+@pytest.mark.slow
 async def test_a_hidden_pane_asks_nothing() -> None:
     async with bench((120, 40), session_with(n=41)) as (app, pilot, session):
         await pilot.press("alt+3")
@@ -239,6 +249,7 @@ async def test_a_slow_watch_says_so_and_enter_evaluates_it(
         await until(app, pilot, "42")
 
 
+@pytest.mark.slow
 async def test_watches_survive_a_restart_and_the_workbench(tmp_path: Path) -> None:
     async with bench((120, 40), session_with(n=41), tmp_path) as (app, pilot, session):
         await pilot.press("alt+3")

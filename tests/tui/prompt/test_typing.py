@@ -127,6 +127,7 @@ async def test_any_letter_in_any_pane_is_harmless(pane: str, tmp_path: Path) -> 
             await until(app, pilot, "or Esc goes to the prompt")
 
 
+@pytest.mark.slow
 async def test_escape_leads_from_every_pane_to_the_prompt() -> None:
     async with bench((200, 50)) as (app, pilot, _):
         await submit(pilot, "define")
@@ -141,6 +142,7 @@ async def test_escape_leads_from_every_pane_to_the_prompt() -> None:
             assert app.screen.arrangement.focused_pane() == "prompt", pane
 
 
+@pytest.mark.slow
 async def test_an_answer_typed_in_a_lessons_text_is_an_answer() -> None:
     session = silent()
     async with taught(1, (120, 40), session) as (app, pilot, controller):

@@ -101,6 +101,7 @@ def test_no_motion_leaves_the_text(motion: str) -> None:
                 assert 0 <= span.at <= len(text) and 0 <= low <= high <= len(text), (text, at)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_the_mode_is_seen_and_cells_run(size: tuple[int, int], tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text('preset = "vim"\n')
@@ -156,6 +157,7 @@ async def test_what_is_typed_behind_a_command_goes_where_it_leads(tmp_path: Path
         assert app.focused.value == "ab" and app.query_one("#prompt").text == ""  # type: ignore
 
 
+@pytest.mark.slow
 async def test_pages_of_a_grid(tmp_path: Path) -> None:
     (tmp_path / "keys.toml").write_text('preset = "vim"\n')
     async with bench((120, 40), folder=tmp_path) as (app, pilot, _):

@@ -115,6 +115,7 @@ async def test_what_cannot_be_traced_says_why() -> None:
         await until(app, pilot, "shows no tensor and no call")
 
 
+@pytest.mark.slow
 async def test_closing_gives_a_trace_up(monkeypatch: pytest.MonkeyPatch) -> None:
     stopped: list[bool] = []
 

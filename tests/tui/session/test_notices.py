@@ -21,6 +21,7 @@ async def test_no_row_of_the_session_is_covered(size: tuple[int, int]) -> None:
         region = app.query_one("#notices").region
         assert region.y == 0 and 1 <= region.height <= MAX_NOTICE_ROWS
         assert screen[0].startswith(" /home/somebody")
+        assert not any(toast.region for toast in app.query("Toast"))  # Textual's own
         assert any("Out[1]: [1, 2, 3]" in row for row in screen[region.height :])
         for name in ("prompt", "transcript"):
             shown = app.query_one(f"#{name}")

@@ -90,6 +90,7 @@ async def test_all_of_it_can_run_again(state: Path) -> None:
         assert "Out[3]: third" not in screen
 
 
+@pytest.mark.slow
 async def test_cells_can_run_again_one_by_one(state: Path) -> None:
     crashed(state, "first", "second", "third")
     session = journaled(state)

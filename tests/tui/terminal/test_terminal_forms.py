@@ -10,7 +10,9 @@ from terminal import Terminal
 
 pytestmark = pytest.mark.slow
 
-COLOUR = re.compile(rb"\x1b\[[0-9;:]*m")
+COLOUR = re.compile(rb"\x1b\[([0-9;:]*)m")
+ATTRIBUTES = {b"", b"0", *(b"%d" % code for code in (*range(1, 10), *range(21, 30)))}
+"""Codes of what is no colour: bold, underlined, reversed."""
 FIT = """import numpy as np, keras
 model = keras.Sequential([keras.layers.Dense(4, activation='relu', input_shape=(3,)),
     keras.layers.Dense(1)])
@@ -57,16 +59,21 @@ def test_without_colours_nothing_is_lost(tmp_path: Path) -> None:
         terminal.until(">0.1 NaN", "NaN 1  Inf 0 !")
         terminal.press("f7")
         terminal.until("┏━ Config", "epsilon")
-        shown = {one for one in colours(terminal) if not _grey(one)}
-        assert not shown, sorted(shown)
+        assert not colours(terminal)
         assert terminal.quit() == 0
+        codes = {code for one in COLOUR.findall(terminal.written) for code in one.split(b";")}
+        assert codes <= ATTRIBUTES, sorted(codes - ATTRIBUTES)
 
 
-def _grey(colour: str) -> bool:
-    """Black, white or between them."""
-    if re.fullmatch(r"[0-9a-f]{6}", colour):
-        return len({colour[:2], colour[2:4], colour[4:]}) == 1
-    return colour in ("black", "white", "brightblack", "brightwhite")
+def test_the_plain_prompt_without_colours(tmp_path: Path) -> None:
+    with Terminal(tmp_path, "--plain", NO_COLOR="1") as terminal:
+        terminal.until("In [1]:")
+        terminal.type("for x in [1, 'two']: 1/0\r\r")
+        terminal.until("ZeroDivisionError", "In [2]:")
+        terminal.type("K.dot(K.ones((2, 3)), K.ones((2, 3)))\r")
+        terminal.until("ShapeError", "In [3]:")
+        codes = {code for one in COLOUR.findall(terminal.written) for code in one.split(b";")}
+        assert codes <= ATTRIBUTES, sorted(codes - ATTRIBUTES)
 
 
 @pytest.mark.parametrize("how", ["asked", "by the locale"])

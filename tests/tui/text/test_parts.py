@@ -18,6 +18,7 @@ from kbench.tui.panes.registry import FOCUS_ORDER, SIDE_PANES
 from kbench.tui.panes.value.slices import Target, parse, text_of
 from kbench.tui.panes.value.views.grid import HEAT_STEP_SHARE
 from kbench.tui.session import ui_state
+from kbench.tui.text import no_colours
 from kbench.tui.text.glyphs import ASCII, UNICODE, histogram, human_bytes, human_seconds
 from kbench.tui.text.table import Column, column_widths
 from kbench.tui.text.text import OutputDecoder, fold, fold_words, one_line, overwrite, safe, wrap
@@ -146,6 +147,7 @@ def test_the_border_that_a_pane_moves_beside_a_lesson(
     assert pane_layout.border_of(layout, pane) == border
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(st.text())
 def test_safe_text_has_no_control_or_bidi_characters(text: str) -> None:
@@ -416,3 +418,17 @@ def contrast(first: Color, second: Color) -> float:
 
     high, low = sorted((luminance(first), luminance(second)), reverse=True)
     return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(
+    ("written", "wanted"),
+    [
+        ("\x1b[1;38;2;10;20;30;48;5;7;4mx\x1b[0m", "\x1b[1;4mx\x1b[0m"),
+        ("\x1b[31mx\x1b[39;49m", "x"),
+        ("\x1b[38:2::1:2:3;7mx", "\x1b[7mx"),
+        ("\x1b[97;103mx\x1b[m", "x\x1b[m"),
+        ("\x1b[58;5;3;4mx\x1b[2J\x1b[3;4H", "\x1b[4mx\x1b[2J\x1b[3;4H"),
+    ],
+)
+def test_codes_of_colours_are_taken_out(written: str, wanted: str) -> None:
+    assert no_colours.stripped(written) == wanted

@@ -360,6 +360,7 @@ def test_without_keras_nothing_is_imported() -> None:
 # ------------------------------------------------------------------ size and speed
 
 
+@pytest.mark.slow
 def test_hundreds_of_layers_come_in_pages(made: Any) -> None:
     inspector = made(model=keras_loaded.deep(300))
     first = ask(inspector, "parts", names=["model"])

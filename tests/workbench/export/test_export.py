@@ -101,7 +101,9 @@ def cells() -> list[Cell]:
 
 def test_the_script_runs_and_marks_what_is_no_python(tmp_path: Path) -> None:
     text = export.script(cells(), tmp_path / "s.py").read_text()
-    compile(text, "s.py", "exec")
+    names: dict[str, Any] = {}
+    exec(compile("x = 0\n" + text + "\nnp.ones(1)", "s.py", "exec"), names)
+    assert names["x"] == 1 and "# 1/0" in text
     assert "# %time x" in text and "(error)" in text and "never ran" not in text
     assert text.count("x = 1") == 1
 
@@ -111,5 +113,7 @@ def test_the_notebook_is_valid_and_holds_the_outputs(tmp_path: Path) -> None:
     read = nbformat.read(path, as_version=4)
     nbformat.validate(read)
     assert [one.source for one in read.cells][1:] == ["x + 3", "%time x", "1/0", "x = 1"]
+    tags = [one.metadata.get("tags", []) for one in read.cells]
+    assert [bool(one) for one in tags] == [one.source == "1/0" for one in read.cells]
     kinds = [one.output_type for one in read.cells[1].outputs]
     assert kinds == ["stream", "stream", "execute_result", "display_data", "error"]

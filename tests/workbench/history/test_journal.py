@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,37 @@ def test_two_sessions_write_one_history(tmp_path: Path) -> None:
     assert one.latest() == two.latest() == ["from one", "from two"]
     one.close()
     two.close()
+
+
+def test_sessions_that_begin_at_once_share_one_history(tmp_path: Path) -> None:
+    for trial in range(20):  # to make the file takes all of it, for which SQLite does not wait
+        path, gate = tmp_path / f"{trial}.sqlite", threading.Barrier(4)
+
+        def begin(number: int, path: Path = path, gate: threading.Barrier = gate) -> History:
+            gate.wait()
+            history = History(path)
+            for line in range(5):
+                history.add(f"{number} {line}\n  more")
+            return history
+
+        with ThreadPoolExecutor(4) as pool:
+            opened = list(pool.map(begin, range(4)))
+        assert [one.problem for one in opened] == [None] * 4
+        assert len(opened[0].latest()) == 20
+        for one in opened:
+            one.close()
+
+
+def test_huge_inputs_do_not_come_with_the_start(tmp_path: Path) -> None:
+    history = History(tmp_path / "h.sqlite")
+    codes = ["small", *(f"{number}" + "x" * 150_000 for number in range(20)), "last"]
+    huge = "y" * 300_000
+    for code in [*codes, huge]:
+        history.add(code)
+    latest = history.latest()
+    assert latest == codes[-len(latest) :] and 2 < len(latest) < len(codes)
+    assert history.search("yyy") == [huge]
+    history.close()
 
 
 def test_history_keeps_a_bounded_number(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_many_names_are_looked_up_in_part() -> None:
 
 SHAPED = [
     (K.conv2d, "(x: float[batch, rows, cols, channels], kernel: float["),
-    (K.dot, "(x"),
+    (K.dot, "(x: [..., n], y) -> [*x.shape[:-1], *y.shape[:-2], m]"),
     (K.rnn, "(step_function"),
     (len, ""),
     (Loud, ""),

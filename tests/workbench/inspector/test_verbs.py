@@ -257,6 +257,7 @@ def test_more_names_are_had_page_by_page(names: dict[str, Any]) -> None:
     assert len(found) == len(set(found)) == 611
 
 
+@pytest.mark.slow
 def test_no_page_leaves_a_name_out_that_stays() -> None:
     """Names are removed and made between the pages; those that stay all have a row, once."""
     names: dict[str, Any] = {f"v{at:04d}": at for at in range(3000)}

@@ -178,6 +178,15 @@ def test_errors_of_both_are_drawn_in_the_users_expression(owner: Owner, guest: W
         assert error.detail["source"] == ["KK.dot(w, w)"] and error.detail["function"] == "dot"
 
 
+@pytest.mark.parametrize("code", ["x = (1 +", "if True:\nx", "if 1:\n\tx\n        y", "a b"])
+def test_syntax_errors_of_both_name_the_cell(code: str, owner: Owner, guest: Watched) -> None:
+    guest.run(code)
+    owner.run(code)
+    for error in guest.until(lambda: guest.of(events.Error)[1:] and guest.of(events.Error)):
+        assert f"(cell {guest.session.cells[error.cell].count}, line " in error.value
+
+
+@pytest.mark.slow
 def test_ours_wait_for_theirs_while_the_names_are_live(owner: Owner, guest: Watched) -> None:
     owner.run("import time\nstep = 0")
     theirs = owner.client.execute("while step < 200:\n    step += 1\n    time.sleep(0.02)")
@@ -193,6 +202,7 @@ def test_ours_wait_for_theirs_while_the_names_are_live(owner: Owner, guest: Watc
     assert theirs
 
 
+@pytest.mark.slow
 def test_a_busy_kernel_is_attached_to_beside_its_cell(tmp_path: Path) -> None:
     owner = Owner(tmp_path / "kernel-busy.json")
     owner.run("import time\nvalue = 5")
@@ -246,6 +256,7 @@ def test_two_front_ends_do_not_silence_each_other(
     guest.until(lambda: any("again" in one.names for one in guest.of(events.Changed)))
 
 
+@pytest.mark.slow
 def test_a_kernel_that_is_restarted_elsewhere_comes_back(tmp_path: Path) -> None:
     owner = Owner(tmp_path / "kernel-mortal.json")
     guest = attach(owner, tmp_path)
@@ -266,6 +277,7 @@ def test_a_kernel_that_is_restarted_elsewhere_comes_back(tmp_path: Path) -> None
     owner.end()
 
 
+@pytest.mark.slow
 def test_a_restart_from_a_notebook_is_noticed_however_quick(tmp_path: Path) -> None:
     owner = Owner(tmp_path / "kernel-quick.json")
     guest = attach(owner, tmp_path)

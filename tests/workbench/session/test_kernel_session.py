@@ -100,6 +100,7 @@ def test_the_inspector_answers_while_a_cell_runs(kernel: Watched) -> None:
     assert kernel.done(cell).status == "interrupted"
 
 
+@pytest.mark.slow
 def test_a_value_stored_in_a_loop_is_told_ten_times_a_second_at_most(kernel: Watched) -> None:
     kernel.run("import time\nstep = K.variable(0.0, name='step')\nK.set_value(step, 1.0)")
     before = len(kernel.of(events.Changed))
@@ -165,6 +166,7 @@ def test_many_threads_may_ask_at_once(kernel: Watched) -> None:
     assert kernel.done(cell).ok
 
 
+@pytest.mark.slow
 def test_a_kernel_without_subshells_answers_when_it_is_idle(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -386,6 +388,7 @@ def test_an_endless_loop_of_output_can_be_stopped(fresh: Watched) -> None:
     assert len(fresh.text(cell)) <= 2_000_000
 
 
+@pytest.mark.slow
 def test_the_runtime_folder_is_private_and_goes_with_the_session(tmp_path: Path) -> None:
     watched = make(KernelSession, tmp_path)
     folder = watched.session._process.folder

@@ -74,10 +74,23 @@ def kernel_factory(
 
     Arguments:
         name: "max", "average", "sum", called as (out, x, cancel_check); "max_gradient", as (out, g,
-            x, y, cancel_check); "spread", which shares g among the cells, or "copy", which gives
-            all of it to each, as (out, g, like, cancel_check).
+            x, y, cancel_check), of which y may be left out unless `reads_largest`; "spread", which
+            shares g among the cells, or "copy", which gives all of it to each, as (out, g, like,
+            cancel_check).
         outer, lines, inner: the input is [outer, *cells of each line, inner].
     """
+    work = _work(name, dtype, outer, lines, inner)
+    return None if work is None else work.find
+
+
+def reads_largest(dtype: str, outer: int, lines: Sequence[Line], inner: int) -> bool:
+    """Whether the kernel "max_gradient" for these sizes reads the largest values; False where it
+    finds them again, or where there is none."""
+    work = _work("max_gradient", dtype, outer, lines, inner)
+    return work is not None and work.windows_alone is None
+
+
+def _work(name: str, dtype: str, outer: int, lines: Sequence[Line], inner: int) -> Work | None:
     if dtype not in ("float16", "float32", "float64") or len(lines) > 3:
         return None
     if name == "copy" and (inner > FEW_LANES or dtype == "float16"):
@@ -90,9 +103,9 @@ def kernel_factory(
     if name in ("average", "sum") and dtype != "float64" and work.taps > MAX_ADDED_CELLS:
         return None
     if work.windows_alone is not None:
-        return None if work.taps > MAX_VISITS else work.find
+        return None if work.taps > MAX_VISITS else work
     often = MAX_VISITS_BACK[work.fields["wide"] > 0] if name == "max_gradient" else MAX_VISITS
-    return None if work.visits > often else work.find
+    return None if work.visits > often else work
 
 
 def compiled(kind: str, dtype: str, wide: bool) -> Job | None:

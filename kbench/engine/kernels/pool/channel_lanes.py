@@ -111,8 +111,8 @@ class Windows:
             self._plans.clear()
             planned = self._plans[images] = self._planned(loops, images, out.nbytes)
         if self.name == "spread":  # which asks for no values: `x` is where it writes
-            arrays = {"x": out, "h": arrays["g"], "g": arrays["g"]}
-        addresses = [address_of(arrays[letter]) for letter in ("xhg" if self.back else "x")]
+            arrays = {"x": out, "g": arrays["g"]}
+        addresses = [address_of(arrays[letter]) for letter in ("xg" if self.back else "x")]
         planned.run(cancel_check, address_of(out), *addresses)
 
     def _planned(self, loops: Loops, images: int, nbytes: int) -> Plan:

@@ -1,8 +1,8 @@
 """The inner loops of pooling, with the running values of a window kept in vector registers.
 
-`gathered` gives the largest or the mean of each window; `routed` gives what arrived at a window to
-its first cell that has the largest value, `dealt` to all of them. Cells outside of the image are
-left out by the caller.
+`gathered` gives the largest or the mean of each window; `routed` finds the first cell that has the
+largest value, and gives it what arrived at the window; `dealt` gives it to all of them. The
+caller leaves cells outside of the image out.
 
 Only the background thread imports this: it loads LLVM.
 """
@@ -21,6 +21,11 @@ GROUP_VECTORS = (4, 2, 1)
 
 class _Windows(Channels):
     """Loops over windows side by side, whose cells are told by a table."""
+
+    @property
+    def index(self):
+        """Integers as wide as an element, so that comparing them says which elements are meant."""
+        return ir.IntType(8 * self.size)
 
     def joined(self, builder, kind, old, value):
         """The sum, or the larger; NaN is larger than anything."""
@@ -83,53 +88,76 @@ class _Windows(Channels):
         return self.function
 
     def emit_routed(self, adds, stream):
-        """(windows, table, taps, step_x, h, g, step_h, away, channels), `away` from x to out."""
-        windows, table, taps, step_x, h, g, step_h, away, channels = self.function.args
+        """(windows, table, taps, step_x, g, step_g, away, channels), `away` from x to out."""
+        windows, table, taps, step_x, g, step_g, away, channels = self.function.args
 
         def body(builder, offset, vectors, mask):
             shifts = [number(v * self.lanes * self.size) for v in range(vectors)]
 
             def window(outer, _index, state):
-                from_x, at_h, at_g = state
-                tops = [self.read(outer, outer.add(at_h, shift), mask) for shift in shifts]
-                rests = [self.read(outer, outer.add(at_g, shift), mask) for shift in shifts]
+                from_x, at_g = state
+                outer, winners = self.first_largest(outer, table, taps, from_x, shifts, mask)
+                given = [self.read(outer, outer.add(at_g, shift), mask) for shift in shifts]
 
-                def tap(inner, t, left):
+                def tap(inner, t, _state):
                     pair = inner.add(table, inner.mul(t, number(16)))
-                    x = inner.add(self.integer(inner, pair), from_x)
-                    hits = [
-                        self.hit(inner, self.ahead(inner, inner.add(x, shift), mask), top)
-                        for shift, top in zip(shifts, tops, strict=True)
-                    ]
-                    given = [
-                        inner.select(hit, rest, self.zero)
-                        for hit, rest in zip(hits, left, strict=True)
-                    ]
-                    to = [inner.add(inner.add(x, away), shift) for shift in shifts]
+                    to = inner.add(inner.add(self.integer(inner, pair), from_x), away)
+                    places = [inner.add(to, shift) for shift in shifts]
+                    now = self.spread(inner, inner.trunc(t, self.index))
+                    hits = [inner.icmp_signed("==", winner, now) for winner in winners]
                     if adds:
                         own = inner.icmp_signed("!=", self.integer(inner, pair, 8), number(0))
                         with inner.if_then(own):
-                            for value, place in zip(given, to, strict=True):
-                                value = inner.fadd(value, self.read(inner, place, mask))
-                                self.write(inner, value, place, mask)
+                            self.add_where(inner, hits, given, places, mask)
                     else:
-                        for value, place in zip(given, to, strict=True):
+                        for hit, value, place in zip(hits, given, places, strict=True):
+                            value = inner.select(hit, value, self.zero)
                             self.past(inner, value, place, mask, stream)
-                    after = [
-                        inner.select(hit, self.zero, rest)
-                        for hit, rest in zip(hits, left, strict=True)
-                    ]
-                    return inner, after
+                    return inner, []
 
-                outer, _ = self.repeat(outer, taps, rests, tap)
-                ends = [(from_x, step_x), (at_h, step_h), (at_g, step_h)]
-                return outer, [outer.add(place, step) for place, step in ends]
+                outer, _ = self.repeat(outer, taps, [], tap)
+                return outer, [outer.add(from_x, step_x), outer.add(at_g, step_g)]
 
-            first = [offset, builder.add(h, offset), builder.add(g, offset)]
+            first = [offset, builder.add(g, offset)]
             return self.repeat(builder, windows, first, window)[0]
 
         self.loop(channels, GROUP_VECTORS, body)
         return self.function
+
+    def first_largest(self, builder, table, taps, from_x, shifts, mask):
+        """The cell of a window, by its place in the table, that has the largest value first; a NaN
+        is larger than anything. Gives the builder behind, and a vector of places for each shift.
+        """
+        kind = ir.VectorType(self.index, self.lanes)
+        low = ir.Constant(self.vector, [float("-inf")] * self.lanes)
+        nowhere = ir.Constant(kind, [0] * self.lanes)
+        comparable = ir.Constant(self.mask, [1] * self.lanes)
+        count = len(shifts)
+
+        def tap(inner, t, state):
+            x = inner.add(self.integer(inner, inner.add(table, inner.mul(t, number(16)))), from_x)
+            now = self.spread(inner, inner.trunc(t, self.index))
+            tops, places, still = state[:count], state[count : 2 * count], state[2 * count :]
+            after = ([], [], [])
+            for shift, top, place, numbers in zip(shifts, tops, places, still, strict=True):
+                value = self.ahead(inner, inner.add(x, shift), mask)
+                larger = inner.fcmp_unordered(">", value, top)
+                larger = inner.and_(larger, numbers)  # nothing takes the place of a NaN
+                after[0].append(inner.select(larger, value, top))
+                after[1].append(inner.select(larger, now, place))
+                number_too = inner.fcmp_ordered("ord", value, value)
+                after[2].append(inner.and_(numbers, number_too))
+            return inner, [*after[0], *after[1], *after[2]]
+
+        first = [low] * count + [nowhere] * count + [comparable] * count
+        builder, state = self.repeat(builder, taps, first, tap)
+        return builder, state[count : 2 * count]
+
+    def add_where(self, builder, hits, values, places, mask):
+        """Add to what is at places, in some lanes."""
+        for hit, value, place in zip(hits, values, places, strict=True):
+            old = self.read(builder, place, mask)
+            self.write(builder, builder.select(hit, builder.fadd(old, value), old), place, mask)
 
     def emit_shared(self, stream):
         """(windows, table, taps, step_x, g, step_g, channels): each cell gets its part."""
@@ -159,11 +187,6 @@ class _Windows(Channels):
         self.loop(channels, GROUP_VECTORS, body)
         return self.function
 
-    def hit(self, builder, value, top):
-        """Which lanes have the window's largest value; NaN is one."""
-        same = builder.fcmp_ordered("==", value, top)
-        return builder.or_(same, builder.fcmp_unordered("uno", value, value))
-
 
 def gathered(kind, dtype, lanes, stream):
     """An operation on windows side by side: the "max" or the "average" of each."""
@@ -188,14 +211,14 @@ def routed(dtype, lanes, adds, stream):
     """
 
     @intrinsic
-    def run(typing, windows, table, taps, step_x, h, g, step_h, away, channels):
+    def run(typing, windows, table, taps, step_x, g, step_g, away, channels):
         def codegen(context, builder, signature, arguments):
             name = f"kbench_pool_routed_{dtype}_{lanes}_{int(adds)}_{int(stream)}"
-            one = _Windows(builder.module, dtype, lanes, name, 9)
+            one = _Windows(builder.module, dtype, lanes, name, 8)
             builder.call(one.emit_routed(adds, stream), arguments)
             return context.get_dummy_value()
 
-        return types.void(*[types.intp] * 9), codegen
+        return types.void(*[types.intp] * 8), codegen
 
     return run
 

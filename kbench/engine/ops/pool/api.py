@@ -8,15 +8,16 @@ gradient is another of them: derivatives of any order come from here.
 from __future__ import annotations
 
 import math
-from typing import Unpack
+from collections.abc import Sequence
+from typing import Unpack, cast
 
 from kbench.engine.core.errors import ArgumentError, shown
 from kbench.engine.core.spec import Spec, is_float
-from kbench.engine.core.types import Ints, Sizes
+from kbench.engine.core.types import Attrs, Ints, Sizes
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.convert import as_tensor, converted
 from kbench.engine.graph.declare import structured
-from kbench.engine.graph.op import KernelFactory, KernelSelector, Op
+from kbench.engine.graph.op import KernelFactory, KernelSelector, Lowered, Op
 from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traits.roles import window_permuted
 from kbench.engine.kernels.pool import api as pooling
@@ -28,7 +29,7 @@ from kbench.engine.ops.conv.windows import (
     window_counts,
 )
 from kbench.engine.ops.pool import pool_numpy
-from kbench.engine.ops.pool.pool_numpy import PoolAttrs, WindowGeometry
+from kbench.engine.ops.pool.pool_numpy import Line, PoolAttrs, WindowGeometry
 from kbench.engine.runtime import config
 
 # ------------------------------------------------------------------ rules
@@ -48,12 +49,24 @@ def _kernel(name: str, position: int) -> KernelSelector:
     """Selects the kernel of an op, whose operand at `position` is the input's shape."""
 
     def select(*specs: Spec, **attrs: Unpack[PoolAttrs]) -> KernelFactory | None:
-        form, dtype = WindowGeometry(**attrs), specs[0].dtype
-        x = tuple(size or 0 for size in specs[position].shape)  # all are known
-        outer, inner = math.prod(x[: form.first]), math.prod(x[form.first + len(form.window) :])
-        return pooling.kernel_factory(name, dtype, outer, form.lines(x), inner)
+        return pooling.kernel_factory(name, specs[0].dtype, *_sizes(specs[position], attrs))
 
     return select
+
+
+def _sizes(x: Spec, attrs: PoolAttrs) -> tuple[int, Sequence[Line], int]:
+    """(outer, windows along each spatial axis, inner) of an input whose sizes are all known."""
+    form, shape = WindowGeometry(**attrs), tuple(size or 0 for size in x.shape)
+    stop = form.first + len(form.window)
+    return math.prod(shape[: form.first]), form.lines(shape), math.prod(shape[stop:])
+
+
+def _without_largest(specs: Sequence[Spec], attrs: Attrs) -> Lowered | None:
+    """The gradient without the largest values, where they are not read: often nobody else needs
+    them, and then they are not computed."""
+    g, x, _ = specs
+    reads = pooling.reads_largest(g.dtype, *_sizes(x, cast(PoolAttrs, attrs)))
+    return None if reads else (MAX_GRADIENT, attrs, (0, 1))
 
 
 MAX = structured(
@@ -73,6 +86,7 @@ MAX_GRADIENT: Op = structured(
     work=_work,
     permuted=window_permuted("window"),
     kernel=_kernel("max_gradient", 1),
+    lower=_without_largest,
 )
 WINNERS: Op = structured(
     "pool_winners",

@@ -250,9 +250,13 @@ def pool_average(out: np.ndarray | None, x: np.ndarray, **attrs: Unpack[PoolAttr
 
 
 def pool_max_gradient(
-    out: np.ndarray | None, g: np.ndarray, x: np.ndarray, y: np.ndarray, **attrs: Unpack[PoolAttrs]
+    out: np.ndarray | None,
+    g: np.ndarray,
+    x: np.ndarray,
+    y: np.ndarray | None = None,
+    **attrs: Unpack[PoolAttrs],
 ) -> np.ndarray:
-    """`g` handed to the first largest cell of each window, zero elsewhere."""
+    """`g` handed to the first largest cell of each window, zero elsewhere; found without `y`."""
     form = WindowGeometry(**attrs)
     wide = _wide(g.dtype)
     total = np.empty(x.shape, wide) if out is None or wide != g.dtype else out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,6 +9,7 @@ from functools import partial
 from kbench.tui.dialogs.pick import ListDialog
 from kbench.tui.panes import rows
 from kbench.tui.panes.bench import Bench, PaneController
+from kbench.tui.panes.following import Following
 from kbench.tui.panes.gradient.view import GradientTable
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.panes.variables.view import VariablesTable
@@ -29,9 +29,9 @@ class GradientController(PaneController):
         self._losses: list[str] = []
         self._dirty = True
         self._forced = False
-        self._live = False  # the running cell has them followed
         self._newest_number = 0  # number of the newest that was told: its reply may come behind it
         self._requests = Latest(bench.run)
+        self._following = Following(bench, self._requests.submit)
         bench.on(GradientTable.Wanted, lambda event: self.act(event.what))
         bench.on(VariablesTable.DeriveWanted, lambda event: self.derive(event.name))
         bench.on(Table.Opened, self._opened)
@@ -66,13 +66,13 @@ class GradientController(PaneController):
     def refresh(self) -> None:
         """Have gradients computed, if they are on the screen and old; or followed by a cell."""
         wanted = self._dirty or self._forced
-        busy = self.bench.state == "busy"
-        self._live = self._live and busy
-        if busy and not self._live and self._losses and self._shown():
-            self._live = True
-            self._requests.submit(self._ask_live)
+        followed = bool(self._losses) and self._shown()
+        self._following.update(self._question if followed else None)
         if wanted and self.bench.state == "idle" and self._shown():
             self._requests.submit(self._ask)
+
+    def _question(self) -> Gradient:
+        return Gradient(loss=self.loss, live=True)
 
     def _shown(self) -> bool:
         """Whether the gradients are on the screen, or one of them in the value grid."""
@@ -81,10 +81,6 @@ class GradientController(PaneController):
         table, pane = self._table, self.bench.view(ValuePane)
         opened = "" if pane is None else pane.shown
         return table is not None and self.bench.shows("value") and bool(table.row_of(opened))
-
-    async def _ask_live(self) -> None:
-        with contextlib.suppress(AskFailed):  # they are computed when the cell has ended
-            await self.bench.ask(Gradient(loss=self.loss, live=True))
 
     async def _ask(self) -> None:
         table = self._table

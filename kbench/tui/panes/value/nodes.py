@@ -7,6 +7,7 @@ from functools import partial
 
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.bench import Bench
+from kbench.tui.panes.following import Following
 from kbench.tui.panes.graph.view import GraphView
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.session.link import AskFailed
@@ -26,7 +27,7 @@ class NodeValues:
         self._bench = bench
         self._asked: Node | None = None
         self._shown = ""  # the address of what was found for it
-        self._live = False  # the running cell has it followed
+        self._following = Following(bench, bench.run)
         bench.told("node", self._followed)
         bench.on(GraphView.ValueWanted, self._wanted)
 
@@ -56,16 +57,10 @@ class NodeValues:
 
     def follow(self, pane: ValuePane) -> None:
         """While a cell runs: have a node that is shown looked at between its calls."""
-        asked, busy = self._asked, self._bench.state == "busy"
-        shown = asked is not None and pane.shown == self._shown and self._bench.shows("value")
-        if busy and shown and not self._live and asked is not None:
-            self._live = True
-            self._bench.run(partial(self._begin, asked))
-        self._live = self._live and busy
-
-    async def _begin(self, asked: Node) -> None:
-        with contextlib.suppress(AskFailed):  # it is told when the cell has ended
-            await self._bench.ask(asked.replaced(live=True))
+        asked, question = self._asked, None
+        if asked is not None and pane.shown == self._shown and self._bench.shows("value"):
+            question = partial(asked.replaced, live=True)
+        self._following.update(question)
 
     def _followed(self, data: JsonObject) -> None:
         pane = self._bench.view(ValuePane)

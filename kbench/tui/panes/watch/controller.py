@@ -9,6 +9,7 @@ from functools import partial
 from kbench.tui.dialogs.dialogs import InputDialog, Pager
 from kbench.tui.messages import ValueCommand
 from kbench.tui.panes.bench import Bench, PaneController
+from kbench.tui.panes.following import Following
 from kbench.tui.panes.value.view import ValuePane
 from kbench.tui.panes.variables.view import VariablesTable
 from kbench.tui.panes.watch.view import WatchTable
@@ -30,9 +31,9 @@ class WatchController(PaneController):
         super().__init__(bench)
         self.expressions: list[str] = []
         self._dirty = True
-        self._live = False  # the kernel looks at them while the cell runs
         self._forced: list[str] = []
         self._requests = Latest(bench.run)
+        self._following = Following(bench, self._requests.submit)
         self._lists = Latest(bench.run)
         self._joined = False  # the kernel has told its own list
         self._untold = False  # the kernel does not know this one yet
@@ -87,18 +88,13 @@ class WatchController(PaneController):
         if table is None:
             return
         table.hold(state == "busy")
-        self._live = self._live and state == "busy"
-        if not self.bench.shows("watch"):
-            return
-        if self._dirty and state == "idle":
+        shown = self.bench.shows("watch")
+        self._following.update(self._question if shown and self.expressions else None)
+        if shown and self._dirty and state == "idle":
             self._requests.submit(self._ask)
-        elif state == "busy" and self.expressions and not self._live:
-            self._live = True
-            self._requests.submit(self._ask_live)
 
-    async def _ask_live(self) -> None:
-        with contextlib.suppress(AskFailed):  # of another version, which looks at none
-            await self.bench.ask(Watch(expressions=self.expressions, live=True))
+    def _question(self) -> Watch:
+        return Watch(expressions=self.expressions, live=True)
 
     async def _ask(self) -> None:
         table = self._table

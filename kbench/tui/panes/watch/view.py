@@ -1,7 +1,7 @@
 """Watched expressions: value, history and value before; what they are is the controller's business.
 
-The value comes first: where a pane is narrow, the column of the value before is left out, then that
-of the notes, then the history.
+Where a pane is narrow, the column of the value before is left out, then that of the notes; then a
+long value gives way, and only then the history. Of an array its shape is cut first, then its mean.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kbench.tui.messages import CopyText, PaneMessage, TitleChanged
 from kbench.tui.text import curve
 from kbench.tui.text.glyphs import Glyphs, histogram, human_seconds
 from kbench.tui.text.table import Column, Table
-from kbench.tui.text.text import safe
+from kbench.tui.text.text import end_kept, safe
 from kbench.tui.themes import MUTED
 from kbench.workbench.protocol.findings import WatchRow
 
@@ -27,6 +27,9 @@ NARROW_BARS = 8
 """The same in a narrow pane."""
 LEAST_VALUE_CELLS = 12
 """Of a value that runs over the columns behind it."""
+
+BARE_VALUE_CELLS = 24
+"""Of a long value beside the history: any number, or the range of an array."""
 
 
 def value_words(row: WatchRow, stale: bool = False) -> Content:
@@ -57,6 +60,18 @@ def cells(row: WatchRow, stale: bool, glyphs: Glyphs, bars: int) -> list[Content
     return [*found, *(Content.styled(text, style) for text, style in rest)]
 
 
+def fitted(
+    row: WatchRow, cells: list[Content], widths: Sequence[int], ellipsis: str
+) -> list[Content]:
+    """The cells, that of an array's value cut so that its range stays whole."""
+    value, room = cells[1], widths[1]
+    if not row.histogram or not 0 < room < value.cell_length:
+        return cells
+    style = value.spans[0].style if value.spans else ""
+    short = Content.styled(end_kept(value.plain, room, ellipsis), style)
+    return [cells[0], short, *cells[2:]]
+
+
 def wanted_lengths(cells: Sequence[Content]) -> list[int]:
     """A value with nothing behind it runs over the other columns: it needs none left out."""
     found = [cell.cell_length for cell in cells]
@@ -71,7 +86,7 @@ class WatchTable(Table):
     BINDINGS = keys.bindings("watch")
     columns = (
         Column("watch", 0, most=36, least=10),
-        Column("value", 0, most=200, runs_over=True),
+        Column("value", 0, most=200, bare=BARE_VALUE_CELLS, runs_over=True),
         Column("history", 1, most=MAX_BARS, optional=True),
         Column("before", 3, most=60, least=10, optional=True),
         Column("note", 2, most=40, least=12, optional=True),
@@ -139,6 +154,11 @@ class WatchTable(Table):
     def lengths(self, cells: Sequence[Content]) -> list[int]:
         """See `wanted_lengths`."""
         return wanted_lengths(cells)
+
+    def fitted(self, name: str, cells: list[Content], widths: Sequence[int]) -> list[Content]:
+        """See `fitted`."""
+        row = self._known.get(name)
+        return fitted(row, cells, widths, self.glyphs.ellipsis) if row else cells
 
     def _fill(self) -> None:
         rows = []

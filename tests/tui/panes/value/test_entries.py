@@ -24,6 +24,7 @@ class Net:
         raise AssertionError("a property was evaluated")
 
 
+@pytest.mark.slow
 async def test_a_dict_of_lists_of_arrays_of_objects_opens_step_by_step_and_back() -> None:
     values = {"first": 1, "nets": [LAYERS, Net([1, 2])]}
     async with showing(values) as (app, pilot, _):
@@ -103,6 +104,7 @@ async def test_what_leads_to_an_entry_is_inserted_watched_and_copied() -> None:
         assert "x['a']" in app.screen_stack[0].query_one("#prompt").text
 
 
+@pytest.mark.slow
 async def test_what_changes_inside_a_value_is_read_again() -> None:
     values: dict[str, Any] = {"a": [np.zeros(3), 1]}
     async with showing(values) as (app, pilot, session):

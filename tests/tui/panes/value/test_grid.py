@@ -38,6 +38,7 @@ async def test_a_jump_draws_its_cells_at_once(monkeypatch: pytest.MonkeyPatch) -
         assert drawn and not [one for one in drawn if DOT in one]
 
 
+@pytest.mark.slow
 async def test_what_does_not_come_is_drawn_as_dots(monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_with(x=numbers())
     async with bench((120, 40), session) as (app, pilot, _):

@@ -6,6 +6,7 @@ import threading
 from typing import Any
 
 import numpy as np
+import pytest
 from bench_screen import bench, settle, submit, text_of
 from fake_session import FakeSession
 from value_helpers import pane, press
@@ -15,6 +16,7 @@ import kbench as K
 FED = np.array([[1.0, 2.0, 3.0]] * 6, np.float32)
 
 
+@pytest.mark.slow
 async def test_enter_on_a_node_shows_its_value_or_how_to_have_it() -> None:
     session = FakeSession()
     x = K.placeholder((None, 3), name="x")

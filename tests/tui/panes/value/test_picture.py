@@ -35,6 +35,7 @@ async def test_a_picture_steps_through_the_batch(
         assert pane(app).grid.has_focus
 
 
+@pytest.mark.slow
 async def test_a_picture_follows_the_data_format_and_the_chosen_axes() -> None:
     async with showing(ramp((4, 3, 8, 9)), (140, 40), ascii=True) as (app, pilot, _):
         screen = await press(pilot, "i")
@@ -69,6 +70,7 @@ async def test_what_is_no_picture_stays_as_cells() -> None:
         assert pane(app).grid.display and pane(app).grid.has_focus
 
 
+@pytest.mark.slow
 async def test_another_name_is_shown_as_cells_again() -> None:
     async with showing(ramp((4, 5))) as (app, pilot, session):
         await press(pilot, "i")

@@ -18,6 +18,7 @@ from kbench.workbench.export import export
 # ------------------------------------------------------------------ finding
 
 
+@pytest.mark.slow
 async def test_find_goes_on_and_says_when_there_is_nothing() -> None:
     values = np.zeros((300, 40), np.float32)
     values[250, 7] = values[20, 3] = 0.75
@@ -34,6 +35,7 @@ async def test_find_goes_on_and_says_when_there_is_nothing() -> None:
         assert "every value is finite" in await press(pilot, "n")
 
 
+@pytest.mark.slow
 async def test_a_search_is_given_up_by_escape(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(array_search, "MAX_CHUNK_ELEMENTS", 10)
     monkeypatch.setattr(array_search, "_BLOCK_ELEMENTS", 10)
@@ -51,6 +53,7 @@ async def test_a_search_is_given_up_by_escape(monkeypatch: pytest.MonkeyPatch) -
 # ------------------------------------------------------------------ moving
 
 
+@pytest.mark.slow
 async def test_places_are_written_as_index_or_slice() -> None:
     async with showing(ramp((200, 3, 50))) as (app, pilot, _):
         assert "[7, :, :]" in await press(pilot, "colon", *"7, :, :", "enter")
@@ -120,6 +123,7 @@ async def test_wide_characters_keep_the_columns() -> None:
 # ------------------------------------------------------------------ copying and writing
 
 
+@pytest.mark.slow
 async def test_copies_are_exact_and_tab_separated(monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.random.default_rng(0).standard_normal((400, 30))
     copied: list[str] = []
@@ -157,6 +161,7 @@ async def test_full_precision_is_full() -> None:
         assert repr(1 / 3) in screen and "x[0, 0]" in screen and "float64" in screen
 
 
+@pytest.mark.slow
 async def test_an_array_and_its_slice_are_written_and_not_over_a_file(tmp_path: Path) -> None:
     values = ramp((2, 3, 4))
     file = tmp_path / "x.npy"

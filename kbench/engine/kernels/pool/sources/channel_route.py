@@ -1,6 +1,6 @@
 """What arrived at windows, given to their cells; lanes are channels."""
 
-from kbench.engine.intrinsics.memory import call_9, give_back, take, zero_bytes
+from kbench.engine.intrinsics.memory import call_8, give_back, take, zero_bytes
 from kbench.engine.intrinsics.nontemporal import store_fence
 from kbench.engine.intrinsics.specialized import SIZE, parameters
 from kbench.engine.jit.numba_backend import range_kernel
@@ -10,7 +10,7 @@ from kbench.engine.kernels.pool.window_table import tabulate
 
 @range_kernel
 def run(params, start, stop):
-    (y, x, h, g, flags, areas, scratch, area_bytes, tile, past, images, rows, columns,
+    (y, x, g, flags, areas, scratch, area_bytes, tile, past, images, rows, columns,
      in_rows, in_columns, channels, row_window, column_window, row_stride, column_stride,
      row_pad, column_pad, inner_first, inner_last, height, strips, adds, strip_at,
     ) = parameters(params)  # fmt: skip
@@ -42,9 +42,8 @@ def run(params, start, stop):
                 end = column + 1
                 if column >= inner_first and column < inner_last:
                     end = inner_last
-                at = (line + column) * pixel
-                call_9(loop, end - column, table, count, step, h + at, g + at, pixel, away,
-                       channels)  # fmt: skip
+                call_8(loop, end - column, table, count, step, g + (line + column) * pixel, pixel,
+                       away, channels)  # fmt: skip
                 column = end
         if strip_at != 0:
             stream_bytes(begin, target, size)

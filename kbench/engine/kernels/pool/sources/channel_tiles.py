@@ -37,26 +37,26 @@ def average_past(windows, table, taps, step_x, out, step_out, divides, channels)
     _average_past(windows, table, taps, step_x, out, step_out, divides, channels)
 
 
-@entry(9)
-def added(windows, table, taps, step_x, h, g, step_h, away, channels):
-    _added(windows, table, taps, step_x, h, g, step_h, away, channels)
+@entry(8)
+def added(windows, table, taps, step_x, g, step_g, away, channels):
+    _added(windows, table, taps, step_x, g, step_g, away, channels)
 
 
-@entry(9)
-def written(windows, table, taps, step_x, h, g, step_h, away, channels):
-    _written(windows, table, taps, step_x, h, g, step_h, away, channels)
+@entry(8)
+def written(windows, table, taps, step_x, g, step_g, away, channels):
+    _written(windows, table, taps, step_x, g, step_g, away, channels)
 
 
-@entry(9)
-def written_past(windows, table, taps, step_x, h, g, step_h, away, channels):
-    _written_past(windows, table, taps, step_x, h, g, step_h, away, channels)
+@entry(8)
+def written_past(windows, table, taps, step_x, g, step_g, away, channels):
+    _written_past(windows, table, taps, step_x, g, step_g, away, channels)
 
 
-@entry(9)
-def shared(windows, table, taps, step_x, h, g, step_h, away, channels):
-    _shared(windows, table, taps, step_x, g, step_h, channels)
+@entry(8)
+def shared(windows, table, taps, step_x, g, step_g, away, channels):
+    _shared(windows, table, taps, step_x, g, step_g, channels)
 
 
-@entry(9)
-def shared_past(windows, table, taps, step_x, h, g, step_h, away, channels):
-    _shared_past(windows, table, taps, step_x, g, step_h, channels)
+@entry(8)
+def shared_past(windows, table, taps, step_x, g, step_g, away, channels):
+    _shared_past(windows, table, taps, step_x, g, step_g, channels)
