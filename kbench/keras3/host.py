@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def dtype_of(x: Any) -> Any:
 
 
 def common_dtype(*operands: Any) -> str:
-    kinds: list[Hashable] = [x.dtype if hasattr(x, "dtype") else type(x) for x in operands]
+    kinds: list[Any] = [x.dtype if hasattr(x, "dtype") else type(x) for x in operands]
     return _common(config.floatx(), *kinds)
 
 

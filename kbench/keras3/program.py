@@ -9,7 +9,7 @@ programs that are run by one function; they are fed.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -31,7 +31,7 @@ MAX_PROGRAMS = 16
 programs = Plans(most=MAX_PROGRAMS)
 
 
-def _is_fed(node: Tensor) -> bool:
+def _is_fed(node: Tensor) -> TypeGuard[Constant]:
     """Whether it is an array whose values nobody knew while the program was built."""
     return (
         isinstance(node, Constant)
@@ -86,7 +86,7 @@ def evaluate(roots: Sequence[Tensor], name: str) -> list[np.ndarray]:
     key = _key(nodes, roots)
     if key is None:
         return list(K.function([], list(roots), name=name)([]))
-    fed = [node for node in nodes if _is_fed(node)]
+    fed: list[Any] = [node for node in nodes if _is_fed(node)]
     function: Any = programs.get(key)
     if function is None:
         inputs = {id(node): K.placeholder(node.value.shape, dtype=node.spec.dtype) for node in fed}

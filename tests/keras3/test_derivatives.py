@@ -5,15 +5,11 @@ import keras
 import numpy as np
 import pytest
 from keras import ops
-from keras.src.backend.common import dtypes
 
 from kbench import backend as K
 from kbench.api.operations import GradientError
-from kbench.keras3 import host
 from kbench.keras3.core import traced
 from kbench.keras3.gradients import gradients
-from kbench.keras3.numpy import elementwise
-from kbench.keras3.planned import plans
 from kbench.keras3.tensor import Traced, is_traced
 
 DRAW = np.random.RandomState(23)
@@ -32,22 +28,7 @@ METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 SHAPES = {"square": SQUARE, "stack": STACK, "tall": TALL, "wide": WIDE, "talls": TALLS}
 SHAPES["wides"] = WIDES
 
-
-@pytest.fixture(autouse=True)
-def float64(monkeypatch):
-    """Results as precise as operands, as Keras has them on TensorFlow; else many are float32."""
-    monkeypatch.setitem(dtypes.BIT64_TO_BIT32_DTYPE, "float64", "float64")
-    monkeypatch.setattr(host, "_dtypes", {})
-    monkeypatch.setattr(host, "_as_it_is", {})
-    _forget_dtypes()
-    yield
-    _forget_dtypes()
-
-
-def _forget_dtypes():
-    host._common.cache_clear()
-    elementwise._met.cache_clear()
-    plans.clear()
+pytestmark = pytest.mark.usefixtures("float64")
 
 
 def _part(function, place):

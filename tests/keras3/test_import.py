@@ -93,3 +93,12 @@ def test_keras_without_a_backend_is_told_of_kbench(tmp_path):
     assert "set KERAS_BACKEND=kbench in the environment" in shown
     shown, errors = _fresh(ASKED, tmp_path, {"KERAS_BACKEND": "numpy"}, [tmp_path])
     assert shown == "No module named 'tensorflow'", errors
+
+
+@SLOW
+def test_what_an_import_does_not_need_is_not_loaded(tmp_path):
+    code = "import kbench, keras, sys; print(sorted(sys.modules))"
+    shown, errors = _fresh(code, tmp_path, CHOSEN)
+    assert shown, errors
+    slow = {"scipy.signal", "scipy.stats", "scipy.linalg", "scipy.special", "numba"}
+    assert not slow & set(json.loads(shown.replace("'", '"')))

@@ -103,7 +103,9 @@ def runtime_value(array: np.ndarray) -> Spec:
     return Spec(array.shape, array.dtype.name, known_value(array))
 
 
-def constant_node(value: np.ndarray, name: str | None = None, place: Place | None = None) -> Tensor:
+def constant_node(
+    value: np.ndarray, name: str | None = None, place: Place | None = None
+) -> Constant:
     """A constant that owns `value`; the caller hands over an array nobody else changes."""
     value.flags.writeable = False
     entries, dtype = known_value(value), value.dtype.name

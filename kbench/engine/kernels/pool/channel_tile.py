@@ -9,6 +9,8 @@ Only the background thread imports this: it loads LLVM.
 
 from __future__ import annotations
 
+from typing import Any
+
 from kbench.engine.intrinsics.fma_tile import number
 from kbench.engine.jit.numba_backend import intrinsic, ir, types
 from kbench.engine.kernels.depthwise.tile import Channels
@@ -138,7 +140,7 @@ class _Windows(Channels):
             x = inner.add(self.integer(inner, inner.add(table, inner.mul(t, number(16)))), from_x)
             now = self.spread(inner, inner.trunc(t, self.index))
             tops, places, still = state[:count], state[count : 2 * count], state[2 * count :]
-            after = ([], [], [])
+            after: tuple[list[Any], list[Any], list[Any]] = ([], [], [])
             for shift, top, place, numbers in zip(shifts, tops, places, still, strict=True):
                 value = self.ahead(inner, inner.add(x, shift), mask)
                 larger = inner.fcmp_unordered(">", value, top)
