@@ -11,8 +11,10 @@ TOLERANCES |= {"mixed_float16": 2e-2, "mixed_bfloat16": 1e-1}
 """Share of the largest element by which numbers may differ after some steps, by the policy."""
 
 
-def differences(one: dict[str, Any], other: dict[str, Any], policy: str, scale: float = 1) -> list:
-    """A line for each name under which the two have other values."""
+def differences(
+    one: dict[str, Any], other: dict[str, Any], policy: str, scale: float = 1
+) -> list[str]:
+    """A line for each name under which the two have other values, by `scale` tolerances."""
     lines = []
     if one.keys() != other.keys():
         lines.append(f"names: {sorted(set(one) ^ set(other))[:6]}")
@@ -51,7 +53,8 @@ def inconsistencies(found: dict[str, Any]) -> list[str]:
                 continue
             one = found[name]
             if one.dtype.kind in "US":
-                if str(one) != str(other):
+                # operators of known arrays are NumPy's, which keeps 64 bits
+                if str(one).replace("64", "32") != str(other).replace("64", "32"):
                     lines.append(f"{name}: {one}, in a {kind} {other}")
             else:
                 lines += differences({name: other}, {name: one}, "float32", 0.1)
