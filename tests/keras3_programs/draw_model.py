@@ -27,6 +27,7 @@ class Drawn:
     def __init__(self, seed: int, policy: str | None = None) -> None:
         self.seed = seed
         self.refused: list[str] = []
+        keras.utils.set_random_seed(seed)  # layers that draw do so alike on one backend
         choose = Chooser(seed, 0)
         self.policy = policy or choose.one(*POLICIES)
         self.count, self.batch = choose.whole(7, 11), choose.whole(3, 5)
