@@ -35,17 +35,12 @@ def _generator(seed: np.ndarray) -> np.random.Generator:
 
 
 def _drawn(name: str, draw: Any, shape: Any, dtype: str, seed: Any, *operands: Any) -> Any:
-    """What `draw(generator, *arrays)` gives for a seed, as a value or as a node of the trace."""
-    key = layout.known(draw_seed(seed))
-
-    def run(key: np.ndarray, *arrays: Any) -> Any:
-        return draw(_generator(key), *arrays)
-
-    given = (key, *[layout.known(one) for one in operands])
+    """What `draw(seed, *arrays)` gives for a seed, as a value or as a node of the trace."""
+    given = (layout.known(draw_seed(seed)), *[layout.known(one) for one in operands])
     if not any_traced(*given):
-        return computed(run, given, (), {}, [dtype])
+        return computed(draw, given, (), {}, [dtype])
     spec = [(tuple(int(size) for size in shape), dtype)]
-    return node_call(name, run, given, (), {}, RULES.get(name, _no_slope), spec, None)
+    return node_call(name, draw, given, (), {}, RULES.get(name, _no_slope), spec, None)
 
 
 def _no_slope(g: Any, y: Any, *inputs: Any) -> list[None]:
@@ -134,15 +129,25 @@ def randint(shape: Any, minval: Any, maxval: Any, dtype: Any = "int32", seed: An
             f"`keras.random.randint` requires an integer `dtype`. Received: dtype={dtype} "
         )
     known = all(isinstance(end, (int, float, np.integer)) for end in (minval, maxval))
-    if known and wanted in ENGINE_DTYPES:
-        low, high, limits = int(minval), int(maxval), np.iinfo(wanted)
-        if int(limits.min) <= low < high <= int(limits.max) + 1:
-            return _seeded("integers", size, wanted, seed, low=low, high=high)
+    if known and _has_bounds(wanted, int(minval), int(maxval)):
+        return _seeded("integers", size, wanted, seed, low=int(minval), high=int(maxval))
 
-    def draw(generator: Any, low: Any, high: Any) -> Any:
-        return generator.integers(low, high, size)
+    def draw(seed: np.ndarray, low: Any, high: Any) -> Any:
+        if np.size(low) == np.size(high) == 1:
+            ends = int(np.reshape(low, ())), int(np.reshape(high, ()))
+            if _has_bounds(wanted, *ends):  # as if they had been known
+                return seeded_array(seed, "integers", wanted, size, low=ends[0], high=ends[1])
+        return _generator(seed).integers(low, high, size)
 
     return _drawn("randint", draw, size, wanted, seed, minval, maxval)
+
+
+def _has_bounds(dtype: str, low: int, high: int) -> bool:
+    """Whether the engine draws integers of a dtype between these bounds."""
+    if dtype not in ENGINE_DTYPES:
+        return False
+    limits = np.iinfo(dtype)
+    return int(limits.min) <= low < high <= int(limits.max) + 1
 
 
 def categorical(logits: Any, num_samples: int, dtype: Any = "int64", seed: Any = None) -> Any:
@@ -180,8 +185,8 @@ def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Any:
     x = layout.known(x)
     count = x.shape[axis]
 
-    def draw(generator: Any) -> Any:
-        return generator.permutation(count)
+    def draw(seed: np.ndarray) -> Any:
+        return _generator(seed).permutation(count)
 
     return take(x, _drawn("shuffle", draw, (count,), "int32", seed), axis)
 
@@ -190,8 +195,8 @@ def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Any:
     """Numbers of gamma distributions of scale 1."""
     size = _shape(shape)
 
-    def draw(generator: Any, a: Any) -> Any:
-        return generator.gamma(a, 1.0, size)
+    def draw(seed: np.ndarray, a: Any) -> Any:
+        return _generator(seed).gamma(a, 1.0, size)
 
     return _drawn("gamma", draw, size, _dtype(dtype), seed, alpha)
 
@@ -202,8 +207,8 @@ def binomial(
     """How many of so many draws succeed."""
     size = _shape(shape)
 
-    def draw(generator: Any, n: Any, p: Any) -> Any:
-        return generator.binomial(np.asarray(n).astype(np.int64), p, size)
+    def draw(seed: np.ndarray, n: Any, p: Any) -> Any:
+        return _generator(seed).binomial(np.asarray(n).astype(np.int64), p, size)
 
     return _drawn("binomial", draw, size, _dtype(dtype), seed, counts, probabilities)
 
@@ -212,7 +217,7 @@ def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None)
     """Numbers of beta distributions."""
     size = _shape(shape)
 
-    def draw(generator: Any, a: Any, b: Any) -> Any:
-        return generator.beta(a, b, size)
+    def draw(seed: np.ndarray, a: Any, b: Any) -> Any:
+        return _generator(seed).beta(a, b, size)
 
     return _drawn("beta", draw, size, _dtype(dtype), seed, alpha, beta)

@@ -66,6 +66,21 @@ def test_one_seed_gives_the_same_numbers_eager_and_traced(name, tier, monkeypatc
     assert not np.array_equal(to_wide(found), to_wide(other))
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint16", "int64"])
+@pytest.mark.parametrize(("low", "high"), [(0, 9), (5, 90), (0, 1)])
+def test_integers_do_not_depend_on_how_their_bounds_are_known(dtype, low, high):
+    seed = np.array([3, 11], "uint32")
+    known = random.randint(SHAPE, low, high, dtype, _Words(seed))
+    arrays = [np.asarray(end, "int32") for end in (low, high)]
+    found = random.randint(SHAPE, *arrays, dtype, _Words(seed))
+    ends = [K.placeholder((), dtype="int32") for _ in arrays]
+    with traced():
+        node = random.randint(SHAPE, *[Traced(end) for end in ends], dtype, _Words(seed)).node
+    for other in (found, K.function(ends, [node])(arrays)[0]):
+        assert other.dtype == known.dtype == dtype
+        np.testing.assert_array_equal(other, known)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float32", "float64"])
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 0.0), (2.0, 2.5), (-3.0, 7.0)])
 @pytest.mark.parametrize("arrays", [False, True])
