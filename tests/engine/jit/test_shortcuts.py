@@ -68,6 +68,7 @@ def plain() -> list[str]:
     return compiled(own=True)
 
 
+@pytest.mark.slow
 def test_the_code_is_the_same_as_without_them(plain: list[str]) -> None:
     assert compiled() == plain
 
@@ -78,6 +79,7 @@ def test_products_and_sums_are_rounded_as_each_kernel_says(plain: list[str]) -> 
     assert exact != contracted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("missing", "name"),
     [

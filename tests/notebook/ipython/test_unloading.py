@@ -61,6 +61,7 @@ def state(shell: Any) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bars", [False, True])
 def test_unloading_leaves_the_shell_as_it_was(
     bare: Any, bars: bool, monkeypatch: pytest.MonkeyPatch

@@ -70,6 +70,7 @@ async def test_a_large_array_is_read_by_windows_only() -> None:
         assert session.asked.count("window") <= 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 50)])
 async def test_a_setting_is_edited_in_its_row(size: tuple[int, int]) -> None:
     def row(app: Any, name: str) -> str:

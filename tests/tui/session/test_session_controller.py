@@ -188,6 +188,7 @@ WAITING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("password", [False, True])
 @pytest.mark.parametrize(("keys", "logged", "shown"), WAITING)
 async def test_a_cell_that_waits_for_input_can_be_left(

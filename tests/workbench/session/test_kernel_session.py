@@ -182,6 +182,7 @@ def test_a_kernel_without_subshells_answers_when_it_is_idle(
     watched.session.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["create_subshell_request", "comm_open", "nothing"])
 def test_what_a_starting_kernel_loses_is_sent_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lost: str

@@ -140,6 +140,7 @@ ANSWERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("info", "words"), ANSWERS)
 def test_what_is_no_python_kernel_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, info: Any, words: str

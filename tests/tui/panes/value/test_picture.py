@@ -99,6 +99,7 @@ MOVES: list[tuple[str, tuple[int, ...], list[str], str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "keys", "words"), every(2, [a[1:] for a in MOVES]), ids=[a[0] for a in MOVES]
 )

@@ -92,6 +92,7 @@ async def test_keys_of_the_grid_do_nothing_where_there_is_none() -> None:
             assert "entry 0 of 2" in await press(pilot, key) and pane(app).entries.has_focus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("values", "words"), every(3, RANKS))
 async def test_every_key_on_every_kind_of_array(values: Any, words: str) -> None:
     async with showing(values) as (app, pilot, _):
