@@ -216,10 +216,11 @@ def _joined_operands(xs: Any) -> tuple[list[Any], str]:
     return parts, common_dtype(*parts)
 
 
-def _are_alike(parts: list[Any]) -> bool:
-    """Whether all are arrays of one dtype, which NumPy joins as they are."""
+def _are_in(parts: list[Any], dtype: str) -> bool:
+    """Whether all are arrays of the dtype of the result, which NumPy joins as they are."""
     first = parts[0].dtype if parts else None
-    return builtins.all(type(x) is np.ndarray and x.dtype is first for x in parts)
+    alike = builtins.all(type(x) is np.ndarray and x.dtype is first for x in parts)
+    return alike and first is not None and first.name == dtype
 
 
 def concatenate(xs: Any, axis: Any = 0) -> Any:
@@ -227,7 +228,7 @@ def concatenate(xs: Any, axis: Any = 0) -> Any:
     parts, dtype = _joined_operands(xs)
     if axis is None:
         parts, axis = [ravel(x) for x in parts], 0
-    if _are_alike(parts):
+    if _are_in(parts, dtype):
         return np.concatenate(parts, axis)
     if not builtins.any(map(is_traced, parts)):
         return np.concatenate([array_in(x, dtype) for x in parts], axis).astype(dtype)
@@ -238,7 +239,7 @@ def concatenate(xs: Any, axis: Any = 0) -> Any:
 def stack(x: Any, axis: int = 0) -> Any:
     """Arrays of one shape side by side along a new axis."""
     parts, dtype = _joined_operands(x)
-    if _are_alike(parts):
+    if _are_in(parts, dtype):
         return np.stack(parts, axis)
     if not builtins.any(map(is_traced, parts)):
         return np.stack([array_in(one, dtype) for one in parts], axis).astype(dtype)
