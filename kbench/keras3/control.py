@@ -165,8 +165,6 @@ def map(f: Any, xs: Any) -> Any:
 
 def vectorized_map(function: Any, elements: Any) -> Any:
     """What a function gives for every entry of the first axis of all elements, stacked."""
-    if isinstance(elements, (tuple, list)):
-        return map(function, elements)
     return map(function, elements)
 
 
