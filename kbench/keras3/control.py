@@ -14,7 +14,8 @@ from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
 from kbench.keras3.loops import as_one_loop, until
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import Traced, in_dtype, is_traced, plain, tracing
+from kbench.keras3.stores import stores_apart
+from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, plain, tracing
 
 
 def _is_known(x: Any) -> bool:
@@ -31,20 +32,20 @@ def cond(pred: Any, true_fn: Any, false_fn: Any) -> Any:
 
 def _either(pred: Any, first: Any, second: Any) -> Any:
     """What one of two functions gives; of what they assign to variables, that of the same one."""
-    scope = get_stateless_scope()
-    if scope is None:
-        return _chosen(pred, first(), second())
-    state: dict[int, Any] = scope.state_mapping
-    before = dict(state)
-    found = first()
-    after = dict(state)
-    state.clear()
-    state.update(before)
-    other = second()
-    for key in {**after, **state}:
-        sides = [values[key] if key in values else _held(key) for values in (after, state)]
-        if sides[0] is not sides[1]:
-            state[key] = _chosen(pred, *sides)
+    with stores_apart() as one:
+        found = first()
+    with stores_apart() as two:
+        other = second()
+    if one.losses or two.losses:
+        raise NotTracedError(
+            "a branch of cond or switch adds a loss (add_loss, a regularizer of activities); in a "
+            "traced step a loss always counts, so add it outside of the branch, times the condition"
+        )
+    if one.values or two.values:
+        state: dict[int, Any] = get_stateless_scope().state_mapping
+        for key in {**one.values, **two.values}:
+            held = state[key] if key in state else _held(key)
+            state[key] = _chosen(pred, one.values.get(key, held), two.values.get(key, held))
     return _chosen(pred, found, other)
 
 

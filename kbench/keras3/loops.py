@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 from keras.src import tree
-from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
 
 from kbench import backend as K
 from kbench.api import operations
 from kbench.api.operations import Spec, Tensor
+from kbench.keras3.stores import stores_apart
 from kbench.keras3.tensor import (
     WIDE,
     NeedsValues,
@@ -75,21 +75,9 @@ class _Leaves:
 @contextlib.contextmanager
 def _without_stores() -> Iterator[None]:
     """What a body stores to variables, such as states of seeds, belongs to each of its rounds."""
-    scope = get_stateless_scope() if in_stateless_scope() else None
-    before = dict(scope.state_mapping) if scope else {}
-    losses = len(scope.losses) if scope else 0
-    try:
+    with stores_apart() as stored:
         yield
-        stored = scope is not None and (
-            len(scope.losses) > losses
-            or any(before.get(key) is not value for key, value in scope.state_mapping.items())
-        )
-    finally:
-        if scope is not None:
-            scope.state_mapping.clear()
-            scope.state_mapping.update(before)
-            del scope.losses[losses:]
-    if stored:
+    if stored.values or stored.losses:
         raise _CannotLoop("it stores to variables, such as the state of a seed, or adds a loss")
 
 

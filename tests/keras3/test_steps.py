@@ -251,6 +251,27 @@ def test_only_one_branch_of_a_step_stores(several, eager):
     assert (float(layer.first), float(layer.second)) == (11, 22)
 
 
+class LossInBranch(layers.Layer):
+    """A layer that adds a loss in one branch alone."""
+
+    def call(self, x):
+        def costly():
+            self.add_loss(keras.ops.sum(x))
+            return x
+
+        return keras.ops.cond(keras.ops.sum(x) > 0, costly, lambda: x)
+
+
+def test_a_branch_of_a_traced_step_adds_no_loss():
+    model = keras.Sequential([keras.Input((2,)), LossInBranch(), layers.Dense(1)])
+    ones, zeros = np.ones((4, 2), "float32"), np.zeros((4, 1), "float32")
+    model.compile("sgd", "mse", run_eagerly=True)
+    model.train_on_batch(ones, zeros)
+    model.compile("sgd", "mse")
+    with pytest.raises(NotImplementedError, match="branch of cond or switch adds a loss"):
+        model.train_on_batch(ones, zeros)
+
+
 @pytest.mark.parametrize("eager", [False, True])
 def test_gradients_are_gathered_over_steps(eager):
     def trained(batch, **options):
