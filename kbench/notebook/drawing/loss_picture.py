@@ -26,7 +26,6 @@ SMALL_WIDTH, SMALL_HEIGHT = 96, 16
 """Pixels of the curve of a watch, which stands in a table."""
 BARS = 24
 """Characters of a curve in text, at most."""
-_BLOCKS = "▁▂▃▄▅▆▇█"
 STEP = 2
 """Pixels between two points: a curve is a few hundred bytes."""
 _UNITS = {"call": ("call", "calls"), "batch": ("batch", "batches"), "epoch": ("epoch", "epochs")}
@@ -76,18 +75,7 @@ def bars(values: Curve, most: int = BARS) -> str:
     '█▄▂▁'
     """
     shown = [value for _, value in _thinned(values.points(), most - 1)]
-    finite = [value for value in shown if math.isfinite(value)]
-    if len(finite) < 2:
-        return ""
-    low, extent = min(finite) / 2, max(finite) / 2 - min(finite) / 2  # halves never overflow
-    found = []
-    for value in shown:
-        if not math.isfinite(value):
-            found.append(" ")
-            continue
-        share = (value / 2 - low) / extent if extent else 0.5
-        found.append(_BLOCKS[round(share * (len(_BLOCKS) - 1))])
-    return "".join(found)
+    return describe.bars(shown) if sum(map(math.isfinite, shown)) > 1 else ""
 
 
 def _thinned(points: list[tuple[float, float]], most: int) -> list[tuple[float, float]]:

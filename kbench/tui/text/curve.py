@@ -10,6 +10,7 @@ from math import isfinite
 
 from textual.content import Content
 
+from kbench.engine.inspect import describe
 from kbench.tui.text.glyphs import ASCII, Glyphs
 from kbench.tui.themes import MUTED
 
@@ -141,16 +142,4 @@ def spark(values: Sequence[float | None], glyphs: Glyphs, width: int) -> str:
 
     A constant is drawn at half the height.
     """
-    shown = stretches(values[-width:]) if width > 0 else []
-    ends = limits(shown)
-    if ends is None:
-        return ""
-    top, extent = len(glyphs.bars) - 1, ends[1] / 2 - ends[0] / 2
-    found = []
-    for place in shown:
-        if place is None:
-            found.append(" ")
-            continue
-        share = (place[0] / 2 - ends[0] / 2) / extent if extent > 0 else 0.5
-        found.append(glyphs.bars[round(share * top)])
-    return "".join(found)
+    return describe.bars(values[-width:], glyphs.bars) if width > 0 else ""
