@@ -17,7 +17,7 @@ from keras.src.backend.common.symbolic_scope import SymbolicScope
 
 from kbench import backend as K
 from kbench.api.operations import DTYPES as ENGINE_DTYPES
-from kbench.keras3.control import (
+from kbench.keras3.control.api import (
     associative_scan,
     cond,
     custom_gradient,

@@ -8,8 +8,8 @@ import numpy as np
 from keras.src.backend.common.stateless_scope import StatelessScope
 
 from kbench import backend as K
+from kbench.keras3.calls.program import evaluate
 from kbench.keras3.core import traced
-from kbench.keras3.program import evaluate
 from kbench.keras3.tensor import Traced, finish, from_wide, plain
 
 

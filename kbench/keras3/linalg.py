@@ -8,7 +8,7 @@ import numpy as np
 import scipy  # whose parts are loaded on first use
 
 from kbench import backend as K
-from kbench.keras3.host import host, node_call
+from kbench.keras3.calls.host import host, node_call
 from kbench.keras3.numpy import elementwise, layout, reduce
 from kbench.keras3.numpy.elementwise import float_type
 from kbench.keras3.rules.factors import (

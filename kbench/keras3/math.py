@@ -12,10 +12,10 @@ from kbench import backend as K
 from kbench.api import operations as engine
 from kbench.api.operations import Spec, numpy_call
 from kbench.keras3 import linalg
-from kbench.keras3.host import host, operand
+from kbench.keras3.calls.host import host, operand
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise, index, layout, reduce
 from kbench.keras3.numpy.elementwise import float_type
-from kbench.keras3.planned import planned
 from kbench.keras3.tensor import Traced, finish, in_dtype, is_traced, to_wide
 
 _EMPTY = {"sum": 0, "prod": 1}

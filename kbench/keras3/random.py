@@ -15,7 +15,7 @@ from kbench import backend as K
 from kbench.api.operations import DTYPES as ENGINE_DTYPES
 from kbench.api.operations import seeded_array, seeded_draw
 from kbench.api.operations import where as choose
-from kbench.keras3.host import computed, node_call
+from kbench.keras3.calls.host import computed, node_call
 from kbench.keras3.numpy import elementwise, layout, reduce
 from kbench.keras3.rules.draws import beta_rule, gamma_rule
 from kbench.keras3.tensor import Traced, any_traced, finish, in_dtype, is_traced, operation

@@ -9,7 +9,7 @@ import numpy as np
 
 from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
-from kbench.keras3.host import node_call
+from kbench.keras3.calls.host import node_call
 from kbench.keras3.numpy import elementwise, layout
 from kbench.keras3.tensor import Traced, any_traced, in_dtype, is_traced, plain, to_wide
 

@@ -3,6 +3,14 @@
 from keras.src.backend.common.name_scope import name_scope
 
 from kbench.keras3 import core, image, linalg, math, nn, numpy, random
+from kbench.keras3.control.rnn import (
+    bidirectional_gru,
+    bidirectional_lstm,
+    cudnn_ok,
+    gru,
+    lstm,
+    rnn,
+)
 from kbench.keras3.core import (
     IS_THREAD_SAFE,
     SUPPORTS_COMPLEX_DTYPES,
@@ -23,7 +31,6 @@ from kbench.keras3.core import (
     vectorized_map,
 )
 from kbench.keras3.repairs import without_types
-from kbench.keras3.rnn import bidirectional_gru, bidirectional_lstm, cudnn_ok, gru, lstm, rnn
 
 distribution_lib = None  # one process: there are no devices to share a model out to
 

@@ -1,3 +1,3 @@
 """The base that layers of Keras 3 are made of."""
 
-from kbench.keras3.layer import BackendLayer
+from kbench.keras3.training.layer import BackendLayer

@@ -1,3 +1,3 @@
 """The trainer that models of Keras 3 are made of."""
 
-from kbench.keras3.trainer import Trainer
+from kbench.keras3.training.trainer import Trainer

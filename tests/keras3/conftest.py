@@ -12,9 +12,9 @@ def float64(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Results as precise as operands, as Keras has them on TensorFlow; else many are float32."""
     from keras.src.backend.common import dtypes
 
-    from kbench.keras3 import host
+    from kbench.keras3.calls import host
+    from kbench.keras3.calls.planned import plans
     from kbench.keras3.numpy import elementwise
-    from kbench.keras3.planned import plans
 
     def forget() -> None:
         host._common.cache_clear()

@@ -10,7 +10,7 @@ from keras import ops
 
 from kbench import backend as K
 from kbench.api.operations import KbenchError
-from kbench.keras3 import loops
+from kbench.keras3.control import loops
 from kbench.keras3.core import traced
 from kbench.keras3.gradients import gradients
 from kbench.keras3.tensor import Traced

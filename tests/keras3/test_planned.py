@@ -10,10 +10,10 @@ import pytest
 from keras import ops
 
 from kbench import backend as K
-from kbench.keras3 import planned
+from kbench.keras3.calls import planned
+from kbench.keras3.calls.planned import Plan, Plans, plans
+from kbench.keras3.calls.program import programs
 from kbench.keras3.gradients import gradients
-from kbench.keras3.planned import Plan, Plans, plans
-from kbench.keras3.program import programs
 
 DRAW = np.random.RandomState(11)
 X = DRAW.uniform(0.1, 0.9, (4, 6)).astype("float32")

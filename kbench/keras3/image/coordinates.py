@@ -9,7 +9,7 @@ import numpy as np
 from keras.src.backend import config
 
 from kbench.keras3 import linalg, random
-from kbench.keras3.host import dtype_of
+from kbench.keras3.calls.host import dtype_of
 from kbench.keras3.image.color import gaussian_blur
 from kbench.keras3.numpy import elementwise, index, layout
 from kbench.keras3.numpy.curves import floor

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from keras.src.backend import config
 
-from kbench.keras3.host import dtype_of
+from kbench.keras3.calls.host import dtype_of
 from kbench.keras3.numpy import elementwise, index, layout, linear
 
 METHODS = ("bilinear", "nearest", "lanczos3", "lanczos5", "bicubic")

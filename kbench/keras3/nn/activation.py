@@ -11,10 +11,10 @@ import numpy as np
 
 from kbench import backend as K
 from kbench.api.operations import where
-from kbench.keras3.host import common_dtype, host
+from kbench.keras3.calls.host import common_dtype, host
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import float_type
-from kbench.keras3.planned import planned
 from kbench.keras3.tensor import finish, in_dtype
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.nn.activation import softmax
 from kbench.keras3.numpy import elementwise, layout, linear, reduce
 from kbench.keras3.numpy.elementwise import float_type
-from kbench.keras3.planned import planned
 
 LEAST = 0.7
 """The part of the lowest number of a dtype that what is hidden gets: no sum of two overflows."""

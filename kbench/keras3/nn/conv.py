@@ -10,9 +10,9 @@ from keras.src.backend import config
 from keras.src.backend.common.backend_utils import compute_conv_transpose_padding_args_for_jax
 
 from kbench import backend as K
-from kbench.keras3.host import common_dtype
+from kbench.keras3.calls.host import common_dtype
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import layout
-from kbench.keras3.planned import planned
 from kbench.keras3.tensor import Traced, finish, in_dtype
 
 Node = Any

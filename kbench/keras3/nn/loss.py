@@ -10,10 +10,10 @@ from keras.src.backend.common import standardize_dtype
 
 from kbench import backend as K
 from kbench.api.operations import ctc_cost
-from kbench.keras3.host import common_dtype
+from kbench.keras3.calls.host import common_dtype
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.nn.activation import log_softmax, softmax
 from kbench.keras3.numpy import elementwise, index, layout, reduce
-from kbench.keras3.planned import planned
 from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, node_of
 
 

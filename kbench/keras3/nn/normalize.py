@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise, layout, reduce
-from kbench.keras3.planned import planned
 
 
 def moments(

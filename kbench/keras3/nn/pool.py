@@ -9,11 +9,11 @@ import numpy as np
 from keras.src.backend import config
 
 from kbench import backend as K
-from kbench.keras3.host import common_dtype
+from kbench.keras3.calls.host import common_dtype
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.nn.conv import as_given, channels_last, sizes
 from kbench.keras3.numpy import index, layout, linear, reduce
 from kbench.keras3.numpy.elementwise import float_type
-from kbench.keras3.planned import planned
 from kbench.keras3.tensor import finish, in_dtype
 
 

@@ -9,7 +9,7 @@ from keras.src.backend import config
 from keras.src.backend.common import standardize_dtype
 from keras.src.backend.common.dtypes import result_type
 
-from kbench.keras3.host import host, operand
+from kbench.keras3.calls.host import host, operand
 from kbench.keras3.numpy import elementwise, layout
 from kbench.keras3.tensor import NotTracedError, is_traced, plain
 

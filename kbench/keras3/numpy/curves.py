@@ -13,7 +13,7 @@ import scipy  # whose parts are loaded on first use
 from kbench import backend as K
 from kbench.api import operations as engine
 from kbench.api.operations import where as choose
-from kbench.keras3.host import common_dtype, dtype_of, host
+from kbench.keras3.calls.host import common_dtype, dtype_of, host
 from kbench.keras3.numpy import layout
 from kbench.keras3.numpy.elementwise import unary
 from kbench.keras3.tensor import WIDE, Traced, is_traced

@@ -12,8 +12,8 @@ from keras.src.backend.common import standardize_dtype
 
 from kbench import backend as K
 from kbench.api import operations as engine
-from kbench.keras3.host import MAX_RULES, common_dtype, dtype_of, operand
-from kbench.keras3.planned import planned
+from kbench.keras3.calls.host import MAX_RULES, common_dtype, dtype_of, operand
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.tensor import (
     WIDE,
     NotTracedError,

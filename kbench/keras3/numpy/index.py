@@ -8,7 +8,7 @@ import numpy as np
 
 from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
-from kbench.keras3.host import common_dtype, host, operand
+from kbench.keras3.calls.host import common_dtype, host, operand
 from kbench.keras3.numpy import elementwise, layout
 from kbench.keras3.tensor import (
     NotTracedError,

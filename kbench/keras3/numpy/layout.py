@@ -10,7 +10,7 @@ import numpy as np
 from keras.src.backend.common.dtypes import result_type
 
 from kbench import backend as K
-from kbench.keras3.host import common_dtype, host, operand
+from kbench.keras3.calls.host import common_dtype, host, operand
 from kbench.keras3.numpy.elementwise import array_in
 from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, own
 

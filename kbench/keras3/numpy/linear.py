@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from kbench import backend as K
-from kbench.keras3.host import _result_dtypes as result_dtypes
-from kbench.keras3.host import common_dtype, host, operand
+from kbench.keras3.calls.host import _result_dtypes as result_dtypes
+from kbench.keras3.calls.host import common_dtype, host, operand
 from kbench.keras3.numpy import elementwise, layout, reduce
 from kbench.keras3.numpy.elementwise import array_in
 from kbench.keras3.tensor import Traced, finish, in_dtype, is_traced

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kbench.keras3.host import host, operand
+from kbench.keras3.calls.host import host, operand
 from kbench.keras3.numpy import curves, elementwise, index, layout, reduce
 from kbench.keras3.numpy.elementwise import float_type
 from kbench.keras3.tensor import any_traced, is_traced, plain

@@ -9,10 +9,10 @@ import numpy as np
 from keras.src.backend.common import standardize_dtype
 
 from kbench import backend as K
-from kbench.keras3.host import common_dtype, dtype_of, operand
+from kbench.keras3.calls.host import common_dtype, dtype_of, operand
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import array_in, float_type
-from kbench.keras3.planned import planned
 from kbench.keras3.tensor import finish, in_dtype, is_traced
 
 _WIDER = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}

@@ -14,7 +14,7 @@ from keras.src import tree
 from kbench import backend as K
 from kbench.api import operations
 from kbench.api.operations import Spec, Tensor
-from kbench.keras3.stores import stores_apart
+from kbench.keras3.control.stores import stores_apart
 from kbench.keras3.tensor import (
     WIDE,
     NeedsValues,

@@ -15,8 +15,8 @@ from keras.src.utils import traceback_utils
 from keras.src.utils.python_utils import pythonify_logs
 
 from kbench.keras3.gradients import traced_gradients
-from kbench.keras3.step import Step
 from kbench.keras3.tensor import tracing
+from kbench.keras3.training.step import Step
 
 STOPS = {"train": "stop_training", "test": "stop_evaluating", "predict": "stop_predicting"}
 """What callbacks set to end a run, by its kind."""

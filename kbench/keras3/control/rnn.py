@@ -7,8 +7,8 @@ from typing import Any
 from keras.src import tree
 
 from kbench import backend as K
+from kbench.keras3.calls.host import common_dtype
 from kbench.keras3.core import traced
-from kbench.keras3.host import common_dtype
 from kbench.keras3.numpy import layout
 from kbench.keras3.tensor import Traced, finish, in_dtype, node_of, operation
 

@@ -12,9 +12,9 @@ from keras.src.backend.common.stateless_scope import get_stateless_scope
 
 from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
-from kbench.keras3.loops import as_one_loop, until
+from kbench.keras3.control.loops import as_one_loop, until
+from kbench.keras3.control.stores import stores_apart
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.stores import stores_apart
 from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, plain, tracing
 
 

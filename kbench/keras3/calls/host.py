@@ -20,7 +20,7 @@ from keras.src.backend.common.keras_tensor import KerasTensor
 
 from kbench import backend as K
 from kbench.api.operations import Spec, Tensor, numpy_call, numpy_calls
-from kbench.keras3.planned import NotAlike, add_to_key
+from kbench.keras3.calls.planned import NotAlike, add_to_key
 from kbench.keras3.tensor import (
     WIDE,
     NotTracedError,

@@ -23,7 +23,7 @@ from kbench.api.operations import (
     walk,
     with_inputs,
 )
-from kbench.keras3.planned import Plans
+from kbench.keras3.calls.planned import Plans
 
 MAX_PROGRAMS = 16
 """Programs of a generation: two or three losses, each with batches of a few sizes."""

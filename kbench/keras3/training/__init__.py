@@ -1,0 +1,3 @@
+"""What `fit` runs: `trainer`, whose steps are functions of the engine (`step`), and the base of
+layers (`layer`).
+"""
