@@ -106,28 +106,6 @@ def glyphs(counts: Sequence[int], width: int = 8, ascii: bool = False) -> str:
     return "".join(levels[-(-count * (len(levels) - 1) // top)] for count in bins)
 
 
-def bars(values: Sequence[float | None], levels: str = _BLOCKS[1:]) -> str:
-    """A row of bars, a character each, the least value the lowest; what is not finite is a blank.
-
-    A constant is drawn at half the height; '' where nothing is finite.
-
-    >>> bars([8.0, 4.0, None, 1.0])
-    '█▄ ▁'
-    """
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    if not known:
-        return ""
-    low, extent = min(known) / 2, max(known) / 2 - min(known) / 2  # halves do not overflow
-    found = []
-    for value in values:
-        if value is None or not math.isfinite(value):
-            found.append(" ")
-            continue
-        share = (value / 2 - low) / extent if extent > 0 else 0.5
-        found.append(levels[round(share * (len(levels) - 1))])
-    return "".join(found)
-
-
 def spec_text(shape: Iterable[int | None], dtype: str) -> str:
     """`float32[?, 784]`, as errors and reprs write it."""
     return f"{dtype}[{', '.join('?' if length is None else str(length) for length in shape)}]"

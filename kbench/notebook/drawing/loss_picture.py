@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
 from kbench.notebook.markup.markup import Html, element, escape, join
+from kbench.workbench.progress.bars import bars as row_of_bars
 from kbench.workbench.progress.course import LOSS, Course, Curve
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def bars(values: Curve, most: int = BARS) -> str:
     '█▄▂▁'
     """
     shown = [value for _, value in _thinned(values.points(), most - 1)]
-    return describe.bars(shown) if sum(map(math.isfinite, shown)) > 1 else ""
+    return row_of_bars(shown) if sum(map(math.isfinite, shown)) > 1 else ""
 
 
 def _thinned(points: list[tuple[float, float]], most: int) -> list[tuple[float, float]]:

@@ -10,9 +10,9 @@ from math import isfinite
 
 from textual.content import Content
 
-from kbench.engine.inspect import describe
 from kbench.tui.text.glyphs import ASCII, Glyphs
 from kbench.tui.themes import MUTED
+from kbench.workbench.progress.bars import bars
 
 Stretch = tuple[float, float] | None
 """Least and greatest of what is drawn in one place; None: a gap."""
@@ -142,4 +142,4 @@ def spark(values: Sequence[float | None], glyphs: Glyphs, width: int) -> str:
 
     A constant is drawn at half the height.
     """
-    return describe.bars(values[-width:], glyphs.bars) if width > 0 else ""
+    return bars(values[-width:], glyphs.bars) if width > 0 else ""
