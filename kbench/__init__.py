@@ -50,7 +50,7 @@ def unload_ipython_extension(shell: Any) -> None:
 
 
 def __getattr__(name: str) -> object:
-    """Widgets, `charts`, `plots`, `compare`, `dask`, `progress`, loaded when first asked for."""
+    """Widgets, `show`, `charts`, `plots`, `compare`, `dask`, `progress`, loaded on first need."""
     if name == "charts":
         from kbench.notebook.drawing import charts
 
@@ -74,6 +74,6 @@ def __getattr__(name: str) -> object:
     if not name.startswith("_"):
         from kbench.notebook import registry
 
-        if name in registry.names():
+        if name in registry.public():
             return registry.widget(name)
     raise AttributeError(_legacy.missing(name))

@@ -6,9 +6,10 @@ import shutil
 import statistics
 import sys
 import textwrap
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from kbench.engine.core.types import Array, Row
 from kbench.engine.graph import tensor
@@ -17,7 +18,6 @@ from kbench.engine.inspect import describe
 COLUMN_HEADS = ("engine", "first", "median", "ran as", "max diff", "relative", "at")
 DROPPED_COLUMNS = ("first", "relative", "at")
 """Columns left out where there is no room, in this order."""
-NARROW_COLUMNS = 50  # columns of the transcript beside the panes in a terminal of 120
 MAX_CUT_CHARACTERS = 6
 """Characters that may be cut from the widest column before one goes."""
 LINE_CHARACTERS = 80
@@ -25,8 +25,7 @@ BUILD_SETTINGS = ("floatx", "epsilon", "image_data_format", "learning_phase")
 """Settings that are read while a graph is built."""
 
 
-@dataclass(frozen=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """The largest differences of an engine's values from the reference's.
 
     `relative` is divided by the larger magnitude of the two values. `output` and `index` are the
@@ -50,8 +49,7 @@ class Difference:
         return self.output + (f"[{', '.join(map(str, self.index))}]" if self.index else "")
 
 
-@dataclass
-class Result:
+class Result(Struct):
     """One variant's part: its values in the form of the function's result, and how it ran.
 
     `engine` is its name in the comparison, `backend` the engine and `settings` what was set.
@@ -93,7 +91,7 @@ class Result:
             "median": self.median,
             "forms": list(self.forms),
             "error": None if self.error is None else message(self.error),
-            "difference": None if found is None else {**vars(found), "place": found.place},
+            "difference": None if found is None else {**asdict(found), "place": found.place},
         }
 
 
@@ -208,7 +206,12 @@ class Comparison:
     def _repr_mimebundle_(self, **_unused: object) -> Row:
         rich = {} if tensor._rich_repr is None else tensor._rich_repr(self)  # type: ignore[arg-type]  # which tells this, too
         terminal = sys.stdout is not None and sys.stdout.isatty()
-        return {**rich, "text/plain": repr(self) if terminal else self.text(NARROW_COLUMNS)}
+        return {**rich, "text/plain": repr(self) if terminal else self.text(_columns())}
+
+
+def _columns() -> int:
+    """Columns of a front end, which tells NumPy of them."""
+    return min(int(np.get_printoptions()["linewidth"]), LINE_CHARACTERS)
 
 
 def _dtypes(result: Result) -> str:
@@ -251,7 +254,9 @@ def _table(rows: list[tuple[str, ...]], width: int) -> list[str]:
     kept = [n for n in range(len(COLUMN_HEADS)) if any(row[n] for row in rows[1:])]
     for head in DROPPED_COLUMNS:
         wanted = sum(_size(rows, n) + 2 for n in kept) - 2
-        if wanted - MAX_CUT_CHARACTERS > width and COLUMN_HEADS.index(head) in kept:
+        widest = max(kept, key=lambda n: _size(rows, n))
+        may_cut = MAX_CUT_CHARACTERS if widest else 0  # without its middle a name says nothing
+        if wanted - may_cut > width and COLUMN_HEADS.index(head) in kept:
             kept.remove(COLUMN_HEADS.index(head))
     sizes = [_size(rows, n) for n in kept]
     while sum(sizes) + 2 * (len(sizes) - 1) > width:

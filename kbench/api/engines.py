@@ -13,9 +13,10 @@ import importlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
+
+from msgspec import Struct
 
 from kbench.engine.core.errors import EngineError
 from kbench.engine.runtime import config, paths
@@ -40,8 +41,7 @@ SETTINGS = (
 ).split()
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """The engine that was asked for, and by what."""
 
     name: str

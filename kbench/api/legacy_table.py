@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 
-@dataclass(frozen=True)
-class Old:
+class Old(Struct, frozen=True):
     """How Keras 1 called one function.
 
     `names` maps its argument names to today's, None for what was never used on this kind of engine.

@@ -13,14 +13,32 @@ import numpy as np
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.control_flow.scan import read_outside, repeated_gradient, scan
 from kbench.engine.core import fork_safety
-from kbench.engine.core.errors import GradientError, KbenchError, see_through
+from kbench.engine.core.csr import (
+    SPARSE_DTYPES,
+    Csr,
+    as_csr,
+    as_dense,
+    frozen,
+    is_matrix,
+    multiply,
+    with_data,
+)
+from kbench.engine.core.errors import (
+    ArgumentError,
+    DtypeError,
+    GradientError,
+    KbenchError,
+    Place,
+    ShapeError,
+    see_through,
+)
 from kbench.engine.core.spec import DTYPES, Spec, is_float
 from kbench.engine.graph import scope
 from kbench.engine.graph.apply import results
 from kbench.engine.graph.convert import Constant, constant_node
 from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
-from kbench.engine.graph.variables import Variable
+from kbench.engine.graph.variables import Placeholder, Variable
 from kbench.engine.jit.service import prefetch
 from kbench.engine.ops.control.numpy_call import numpy_call, numpy_calls
 from kbench.engine.ops.ctc.cost import ctc_cost
@@ -28,17 +46,21 @@ from kbench.engine.ops.elementwise.arithmetic import where
 from kbench.engine.ops.elementwise.compare import logical_and, logical_or, logical_xor
 from kbench.engine.ops.elementwise.elementary import ceil, erf, expm1, floor, log1p
 from kbench.engine.ops.random.seeded import seeded_array, seeded_draw
+from kbench.engine.ops.sparse.sparse_ops import cast_sparse
 from kbench.engine.runtime import config
 from kbench.engine.runtime.environment import env
+from kbench.engine.runtime.garbage import uncollected
 from kbench.engine.runtime.keras_json import chosen_backend as keras_file_backend
 
 __all__ = [
-    "Constant", "DTYPES", "GradientError", "KbenchError", "Spec", "Tensor", "Variable", "ceil",
-    "ctc_cost", "env", "erf", "expm1", "floor", "is_float", "keras_file_backend",
-    "kernels_allowed", "lock", "log1p", "logical_and", "logical_or", "logical_xor",
-    "numpy_call", "numpy_calls", "opaque_constant", "prefetch", "read_outside", "rebuild",
-    "repeated_gradient", "results", "scan", "see_through", "seeded_array", "seeded_draw",
-    "settings_in_force", "walk", "where", "with_inputs",
+    "ArgumentError", "Constant", "Csr", "DTYPES", "DtypeError", "GradientError", "KbenchError",
+    "Place", "Placeholder", "SPARSE_DTYPES", "ShapeError", "Spec", "Tensor", "Variable",
+    "as_csr", "as_dense", "cast_sparse", "ceil", "ctc_cost", "env", "erf", "expm1", "floor",
+    "is_float", "is_matrix", "keras_file_backend", "kernels_allowed", "lock", "log1p",
+    "logical_and", "logical_or", "logical_xor", "multiply", "numpy_call", "numpy_calls",
+    "opaque_constant", "prefetch", "read_outside", "rebuild", "repeated_gradient", "results",
+    "scan", "see_through", "seeded_array", "seeded_draw", "settings_in_force",
+    "sparse_constant", "uncollected", "walk", "where", "with_data", "with_inputs",
 ]  # fmt: skip
 
 lock = fork_safety.lock
@@ -58,6 +80,12 @@ def opaque_constant(array: np.ndarray) -> Tensor:
     """A constant of the array, copied, whose entries nothing follows as a shape."""
     node = constant_node(np.array(array))
     return Constant(node.op, (), node.attrs, Spec(node.value.shape, node.value.dtype.name))
+
+
+def sparse_constant(csr: Csr) -> Tensor:
+    """A sparse tensor of known value, which a function may be fed in place of it."""
+    spec = Spec(csr.shape, csr.dtype.name, sparse=True)
+    return Placeholder(spec, None, frozen(csr))
 
 
 def settings_in_force() -> Hashable:

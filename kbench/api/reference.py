@@ -14,9 +14,11 @@ import textwrap
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from kbench.api import engines, legacy
 from kbench.api import operations as _  # noqa: F401  # declares operations of its own
@@ -59,8 +61,7 @@ INTRODUCTION = (
 )
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One function: how it is called, what it takes and gives, how it runs, what tests it."""
 
     name: str

@@ -296,9 +296,25 @@ def test_columns_go_where_there_is_no_room() -> None:
     assert made().text(40).splitlines()[1] == "engine  median  ran as    max diff   at"
 
 
+def test_a_column_goes_before_a_name_is_cut() -> None:
+    wide = made()
+    for result, name in zip(wide.results, ("floatx=float16", "floatx=float32"), strict=False):
+        result.engine = name
+    lines = wide.text(52).splitlines()
+    assert lines[1:3] == [
+        "engine          median  ran as       max diff   at",
+        "floatx=float16  310 us  blas, fused  reference",
+    ]
+
+
+def test_a_front_end_gets_the_width_that_it_has() -> None:
+    with np.printoptions(linewidth=42):
+        assert made()._repr_mimebundle_()["text/plain"] == made().text(42)
+
+
 def test_html_is_escaped_and_has_no_script() -> None:
     shown = made()._repr_mimebundle_()
-    assert shown["text/plain"] == made().text(differences.NARROW_COLUMNS)
+    assert shown["text/plain"] == made().text(75)
     page = shown["text/html"]
     assert page == html.show(made())
     assert "<script" not in page and "<b>:" not in page and "&lt;b&gt;" in page

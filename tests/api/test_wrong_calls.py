@@ -31,7 +31,7 @@ FEWEST = 3
 pytestmark = pytest.mark.filterwarnings("ignore:K[.]:DeprecationWarning")
 TABLES = sorted(path.stem for path in Path(wrong.__file__).parent.glob("wrong_*.py"))
 ROWS: list[Wrong] = [row for name in TABLES for row in importlib.import_module(name).WRONG]
-SPEC = re.compile(r"(sparse )?[a-z]+[0-9]*\[[^]]*\]")
+SPEC = re.compile(r"(sparse )?([a-z]+[0-9]*|(datetime|timedelta)64\[[a-z]+\])\[[^]]*\]")
 
 # Functions with nothing, or too little, to get wrong; everything else needs FEWEST rows.
 _NO_ARGUMENT = "takes no argument: Python itself refuses any"

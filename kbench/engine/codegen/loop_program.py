@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core.fork_safety import cached_property
 from kbench.engine.graph.expr.expression import COLUMN, Expr, input_leaf, local_leaf, parse
@@ -39,16 +39,14 @@ class Schedule(Enum):
     """The same, with rows too long for scratch: values are kept only in the place of results."""
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(Struct, frozen=True):
     """An array by dtype and pattern: for each loop dim, whether it varies there or broadcasts."""
 
     dtype: str
     pattern: tuple[bool, ...]
 
 
-@dataclass(frozen=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """How a value is reduced over the loop dims `start` to `stop` (end excluded)."""
 
     kind: str
@@ -56,8 +54,7 @@ class Fold:
     stop: int
 
 
-@dataclass(frozen=True)
-class LoopValue:
+class LoopValue(Struct, frozen=True):
     """`t<number> = expr` as `dtype`, over inputs a0, a1, ... and earlier values t0, t1, ...
 
     With a fold, it is what the fold makes of `expr`, an input or an earlier value. In rows `column`
@@ -95,8 +92,7 @@ def loop_value(text: str, dtype: str, fold: Fold | None = None) -> LoopValue:
     return LoopValue(parse(text), dtype, fold)
 
 
-@dataclass(frozen=True)
-class LoopProgram:
+class LoopProgram(Struct, frozen=True, dict=True):
     """Values in order, of which `stores` are the results.
 
     A *final* fold is one whose result no other value uses: items leave parts of it, which are

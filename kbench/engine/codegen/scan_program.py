@@ -8,8 +8,9 @@ source knows no sizes; they are parameters, as are the addresses.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from kbench.engine.codegen.loop_program import LoopProgram
 from kbench.engine.codegen.writers.writer import Module, Statements
@@ -20,24 +21,21 @@ KINDS = ("fixed", "moving", "state", "next")
 state before the step, or the other, for the state after it."""
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Struct, frozen=True):
     """Rows of some columns that steps read or write."""
 
     kind: str
     dtype: str
 
 
-@dataclass(frozen=True)
-class Product:
+class Product(Struct, frozen=True):
     """The rows of an access times a packed matrix, into another access."""
 
     left: int
     target: int
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """Elementwise work along columns: its program, and the accesses that it reads and writes.
 
     The program has one loop dim; along it an access varies, or has one column for all.
@@ -59,16 +57,14 @@ class Loop:
         return sum(not one.expr.is_leaf for one in self.program.values)
 
 
-@dataclass(frozen=True)
-class Phase:
+class Phase(Struct, frozen=True):
     """Products, then the elementwise work that reads them."""
 
     products: tuple[Product, ...]
     loops: tuple[Loop, ...]
 
 
-@dataclass(frozen=True)
-class Recurrence:
+class Recurrence(Struct, frozen=True, dict=True):
     """One step. With `split` its columns do not meet either, so that they may be cut as well."""
 
     accesses: tuple[Access, ...]

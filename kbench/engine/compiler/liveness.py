@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.compiler.values import Value
 from kbench.engine.core.spec import Spec, Specs, known_size
@@ -18,8 +18,7 @@ MIN_RELEASED_BYTES = 1 << 20
 """Bytes of a value that is let go before the run ends; for less the step would cost more."""
 
 
-@dataclass(frozen=True)
-class MemoryLayout:
+class MemoryLayout(Struct, frozen=True):
     """Offsets into one arena for the slots of intermediate results, and its size in bytes."""
 
     offsets: dict[int, int]

@@ -7,7 +7,8 @@ that is two nodes, which must run as one.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbench.engine.compiler.rewrite import rebuild, with_inputs
 from kbench.engine.control_flow.body import Body, Emit
@@ -18,8 +19,7 @@ from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traverse import walk
 
 
-@dataclass
-class _Use:
+class _Use(Struct):
     """What is read of all loops over one body and the same inputs."""
 
     states: set[int] = field(default_factory=set)

@@ -24,10 +24,11 @@ def rebuild(roots: Sequence[Tensor], stop: set[int], visit: Visit) -> list[Tenso
     """Replace nodes bottom-up: `visit(node, new_inputs)` returns what stands for a node."""
     new: dict[int, Tensor] = {}
     for node in walk(roots, stop):
-        if id(node) in stop or not node.inputs:
-            new[id(node)] = node
+        key, inputs = id(node), node.inputs
+        if not inputs or key in stop:
+            new[key] = node
         else:
-            new[id(node)] = visit(node, tuple(new[id(operand)] for operand in node.inputs))
+            new[key] = visit(node, tuple([new[id(operand)] for operand in inputs]))
     return [new[id(root)] for root in roots]
 
 

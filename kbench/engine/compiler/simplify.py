@@ -42,13 +42,17 @@ def laws_of(op: Op) -> tuple[Law, ...]:
 
 def simplify(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:
     """Apply every law to every node, inputs first, until none applies."""
+    known: dict[Op, tuple[Law, ...]] = {}
 
     def visit(node: Tensor, inputs: tuple[Tensor, ...]) -> Tensor:
         result = with_inputs(node, inputs)
         changed = True
         while changed and result.inputs:
             changed = False
-            for law in laws_of(result.op):
+            laws = known.get(result.op)
+            if laws is None:
+                laws = known[result.op] = laws_of(result.op)
+            for law in laws:
                 replacement = law(result)
                 if replacement is not None:
                     result, changed = replacement, True

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from kbench.engine.core import memory_limit
 from kbench.engine.core.errors import FeedError, KbenchError, make_operand, op_symbol
@@ -29,8 +29,7 @@ MAX_CONSTANT_ELEMENTS = 1 << 16
 """Elements of a value that is computed while binding: it stays in memory as long as the plan."""
 
 
-@dataclass(eq=False)
-class Value:
+class Value(Struct, eq=False):
     """One value of an executable. `source` is 'feed', 'variable', 'constant' or '' for a step."""
 
     slot: int
@@ -111,8 +110,10 @@ def infer_at(node: Tensor, op: Op, specs: Sequence[Spec], attrs: Attrs) -> Spec:
 
 
 def called(node: Tensor, op: Op) -> str:
-    """What a user knows a node by: the K function that made it, or the operator."""
-    return node.called or op_symbol(op.name)
+    """What a user knows a node by: the function of arrays that it calls, the K function that made
+    it, or the operator."""
+    own: str = getattr(node.attrs.get("function"), "__name__", "")
+    return own or node.called or op_symbol(op.name)
 
 
 def concrete_operands(node: Tensor, specs: Sequence[Spec]) -> Any:

@@ -7,8 +7,9 @@ plan that runs the step is fed with them, as with the symbols of entries and sta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from kbench.engine.core.errors import KbenchError, ShapeError, op_symbol
 from kbench.engine.core.spec import Spec, Specs, several
@@ -34,8 +35,7 @@ class Emit(NamedTuple):
     backwards: bool
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Body:
+class Body(Struct, frozen=True, eq=False):
     """One step: what stands for entries and states in its graph, and the states after it."""
 
     sequences: tuple[Tensor, ...]

@@ -9,7 +9,8 @@ matrix are collected into one product over all steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbench.engine.autodiff import sweep
 from kbench.engine.control_flow.body import Body, Emit, Track, captures, symbol
@@ -23,8 +24,7 @@ from kbench.engine.ops.layout.create import zeros_like
 from kbench.engine.ops.linear.matmul import DOT, contract
 
 
-@dataclass(frozen=True)
-class _Arriving:
+class _Arriving(Struct, frozen=True):
     """A gradient that arrives at what the forward loop emits."""
 
     symbol: Tensor

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbench.engine.control_flow.body import symbol, without
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
@@ -20,8 +21,7 @@ Results = tuple[list[Tensor], list[Tensor]]  # outputs, states after the step
 BodyFunction = Callable[[Sequence[Tensor], Sequence[Tensor]], Results]
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """A step on symbols: the graph from `entries` and `states` to `outputs` and `after`."""
 
     entries: Sequence[Tensor]

@@ -13,9 +13,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import CodeType, FrameType, FunctionType
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
@@ -78,8 +79,7 @@ CallSite: TypeAlias = "tuple[CodeType | None, int, CodeType | None]"
 """The user's code, how far it had come, and the code of the engine that it called."""
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """One argument of the failing call, as `spec` text plus where it was made."""
 
     role: str
@@ -92,7 +92,21 @@ class Operand:
 
 
 def _plain_place(file: str, line: int) -> str:
-    return f"{os.path.basename(file)}:{line}"
+    """`file.py:12`; of a cell of IPython, whose file has a hash for a name, its number."""
+    python = sys.modules.get("IPython")  # not imported for this: without it there are no cells
+    shell = None if python is None else python.get_ipython()
+    return cell_place(shell, file, line) or f"{os.path.basename(file)}:{line}"
+
+
+def cell_place(shell: object, file: str, line: int) -> str:
+    """'In [3]' for a cell of one line, 'In [3] line 2' for a longer one, '' for another file."""
+    names = getattr(getattr(shell, "compile", None), "_filename_map", {})
+    if file not in names:
+        return ""
+    import linecache
+
+    label = f"In [{names[file]}]"
+    return label if len(linecache.getlines(file)) <= 1 else f"{label} line {line}"
 
 
 _namer: Callable[[str, int], str] = _plain_place
@@ -145,7 +159,12 @@ def call_site(depth: int = 1) -> CallSite:
     line: FrameType | None = frame
     while owner != _USERS and line is not None:
         line = line.f_back
-        owner = _USERS if line is None else _owner_of(line.f_code.co_filename)
+        if line is None:
+            break
+        name = line.f_code.co_filename
+        owner = _whose.get(name, -1)  # here, as a layer lies below twenty calls of its library
+        if owner < 0:
+            owner = _owner_of(name)
     place = line or frame
     return place.f_code, place.f_lasti, entry
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core import masked_arrays
 from kbench.engine.core.errors import ArgumentError, DtypeError, ShapeError, shown
@@ -68,11 +68,7 @@ class TensorShape(tuple[Dim, ...]):
         return known_size(self)
 
 
-_set = object.__setattr__
-
-
-@dataclass(frozen=True)
-class Spec:
+class Spec(Struct, frozen=True, dict=True):
     """Static shape, dtype name and, for small integer tensors, the entries that are known.
 
     `sparse` says that the value keeps only its entries, not its zeros.
@@ -82,29 +78,10 @@ class Spec:
     dtype: str
     value: tuple[int | None, ...] | None = None
     sparse: bool = False
-    elements: ClassVar[int | None] = None  # how many, once they are counted
-
-    def __init__(
-        self,
-        shape: Shape,
-        dtype: str,
-        value: tuple[int | None, ...] | None = None,
-        sparse: bool = False,
-    ) -> None:
-        # Every node makes one, and most are dense, of unknown entries: these are the defaults.
-        _set(self, "shape", shape)
-        _set(self, "dtype", dtype)
-        if value is not None:
-            _set(self, "value", value)
-        if sparse:
-            _set(self, "sparse", sparse)
+    elements: ClassVar[int | None] = None  # how many, once they are counted; copies count again
 
     def __str__(self) -> str:
         return f"{'sparse ' if self.sparse else ''}{self.dtype}{show(self.shape)}"
-
-    def __getstate__(self) -> dict[str, object]:
-        """For copies: without what was counted since it was made."""
-        return {key: value for key, value in self.__dict__.items() if key != "elements"}
 
     @property
     def ndim(self) -> int:
@@ -119,7 +96,7 @@ class Spec:
         """The number of elements, `MAX_INDEX` when a size is unknown; it stays in `elements`."""
         count = known_size(self.shape)
         elements = MAX_INDEX if count is None else count
-        _set(self, "elements", elements)
+        vars(self)["elements"] = elements
         return elements
 
     def with_dtype(self, dtype: str) -> Spec:
@@ -141,8 +118,7 @@ def dense(shape: Shape, dtype: str) -> Spec:
     return spec
 
 
-@dataclass(frozen=True)
-class Specs(Spec):
+class Specs(Spec, frozen=True):
     """What is known of a node with several results; its own shape and dtype mean nothing."""
 
     parts: tuple[Spec, ...] = ()

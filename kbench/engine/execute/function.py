@@ -26,7 +26,7 @@ from kbench.engine.graph.tensor import FeedDict, Operand, Tensor, last_seen
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.updates import Update, as_update, stores_of
 from kbench.engine.graph.variables import Variable, store_all, update_lock
-from kbench.engine.runtime import profile, read_only
+from kbench.engine.runtime import garbage, profile, read_only
 from kbench.engine.runtime.profile import RunRecord
 
 MAX_EXECUTABLES = 16
@@ -50,23 +50,23 @@ class Function:
         self.outputs = list(outputs)
         self.updates = list(updates)
         self.name = name
-        self._plan()
+        with garbage.uncollected():
+            self._plan()
 
     def _plan(self) -> None:
         """Check the graph, and find out what a call computes."""
-        inputs, name = self.inputs, self.name
-        _check_inputs(inputs)
-        sparse = any(node.spec.sparse for node in inputs)  # which a dense array is made
-        self._dtypes = None if sparse else [np.dtype(node.spec.dtype) for node in inputs]
+        _check_inputs(self.inputs)
+        sparse = any(node.spec.sparse for node in self.inputs)  # which a dense array is made
+        self._dtypes = None if sparse else [np.dtype(node.spec.dtype) for node in self.inputs]
         self._stores = stores_of(self.outputs, self.updates)
         roots = [*self.outputs, *(update.inputs[1] for update in self._stores)]
         stop = {id(node) for node in self.inputs}
         nodes = walk(roots, stop)
         _check_generation(nodes)
-        self._before = _controlled(nodes, roots, self.inputs, name)
+        self._before = _controlled(nodes, roots, self.inputs, self.name)
         roots = seeing_updates(self.outputs, self._stores, nodes, stop)
         targets = [store.target for store in self._stores]
-        self.plan: Plan = make_plan(name, roots, self.inputs, targets)
+        self.plan: Plan = make_plan(self.name, roots, self.inputs, targets)
         self.records: RunRecord | None = None  # of the last call that was recorded
         self._executables: OrderedDict[Signature, Executable] = OrderedDict()
         self._steady: SteadyCall | None = None
@@ -94,7 +94,7 @@ class Function:
             """Of a copy that nobody has used yet, what planning finds."""
             if key not in _PLANNED or "name" not in self.__dict__:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {key!r}")
-            with _planning:
+            with _planning, garbage.uncollected():
                 if key not in self.__dict__:
                     self._plan()
             return self.__dict__[key]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.compiler.layout import propagate_layouts
 from kbench.engine.compiler.loop_dce import eliminate_dead_loops
@@ -23,6 +23,7 @@ from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traits.roles import Role
 from kbench.engine.graph.traverse import walk
 from kbench.engine.graph.variables import Variable
+from kbench.engine.runtime.garbage import uncollected
 
 PASSES = (
     eliminate_dead_loops,
@@ -40,8 +41,7 @@ MAX_FLAG_FEEDS = 3
 """Flags at most that a plan is bound anew for: to each combination of their values once."""
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What to compute, in order, before shapes are known."""
 
     name: str
@@ -64,6 +64,10 @@ class Plan:
         Of a branch that a flag decides, only the side taken is planned: the learning phase, say,
         stays as it is for thousands of steps, and what runs under no condition can be fused.
         """
+        with uncollected():
+            return self._bound(arrays)
+
+    def _bound(self, arrays: Sequence[np.ndarray]) -> Executable:
         feeds = {
             id(node): Spec(array.shape, array.dtype.name, sparse=node.spec.sparse)
             for node, array in zip(self.feeds, arrays, strict=True)

@@ -16,10 +16,10 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.compiler.liveness import MemoryLayout, memory_owners, nbytes
 from kbench.engine.compiler.values import Value
@@ -114,8 +114,7 @@ class ReplayPolicy:
         return replay
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """Launches, or a step with the results that others read where they were; or launches and
     the step that is to run as well where these are not valid."""
 

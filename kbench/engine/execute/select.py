@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbench.engine.compiler.values import Value
 from kbench.engine.control_flow.loop_op import LOOP

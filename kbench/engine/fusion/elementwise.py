@@ -8,7 +8,8 @@ stored on the way, as one more output. A reduction of the result joins as the gr
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import field
 
 from kbench.engine.codegen.loop_program import (
     NEST_FOLDS,
@@ -42,7 +43,6 @@ MAX_MEMBERS = 48
 """Values of a group, which is compiled as one loop."""
 
 
-@dataclass
 class Group(Fused):
     """Elementwise `members` that run as one loop, and perhaps a fold.
 

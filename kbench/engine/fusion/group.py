@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.compiler.values import Value
 from kbench.engine.graph.expr.expression import Expr, name_leaf
@@ -17,8 +17,7 @@ MAX_OUTPUTS = 8
 """Arrays that a loop writes, each in lines of the cache of its own."""
 
 
-@dataclass(frozen=True)
-class GroupInput:
+class GroupInput(Struct, frozen=True):
     """An input of a group: a slot or a number, and along which axes of the result it varies."""
 
     slot: int
@@ -32,8 +31,7 @@ class GroupInput:
         return None if self.number is None else np.array(self.number, dtype=self.dtype)
 
 
-@dataclass
-class Fused:
+class Fused(Struct):
     """Values that run as one kernel: members, in order, and what it reads."""
 
     members: list[Value]

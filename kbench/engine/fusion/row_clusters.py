@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
 from kbench.engine.compiler.values import Value
@@ -38,8 +39,7 @@ MAX_MEMBERS = 64
 Key = tuple[tuple[int, ...], int]  # shape and cut
 
 
-@dataclass
-class Cluster:
+class Cluster(Struct):
     """Members in order, and the clusters that some member needs a result of."""
 
     number: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbench.engine.codegen.loop_program import (
     DTYPES,
@@ -51,7 +52,6 @@ ALIASES = (Role.RESHAPE, Role.REPEAT, Role.IDENTITY)
 """What only gives the elements of another value, in another shape."""
 
 
-@dataclass
 class RowGroup(Fused):
     """One step: a program of rows over `dims`, and the values it gives."""
 
@@ -86,8 +86,7 @@ class _NotLowerable(Exception):
     """A cluster that is beyond what a kernel can do."""
 
 
-@dataclass
-class _RowLowering:
+class _RowLowering(Struct):
     """A program under construction."""
 
     shape: tuple[int, ...]

@@ -8,21 +8,20 @@ same work is the same object.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbench.engine.graph.expr.expression import Expr
 
 
-@dataclass(frozen=True)
-class ScanSource:
+class ScanSource(Struct, frozen=True):
     """Memory that steps read: its kind ("read", "fixed", "state", "dot", ...) and number there."""
 
     kind: str
     index: int
 
 
-@dataclass(eq=False)
-class ScanNode:
+class ScanNode(Struct, eq=False):
     """Some columns of a row, or a single one that stands for all.
 
     Either columns from `offset` on of a `source`, or a `number`, or `expr`, which reads `inputs` as
@@ -49,8 +48,7 @@ class ScanNode:
 Segments = tuple[tuple[int, ScanNode], ...]
 
 
-@dataclass(frozen=True)
-class ScanValue:
+class ScanValue(Struct, frozen=True):
     """A value of a step: its shape there, its dtype, and its columns."""
 
     shape: tuple[int, ...]
@@ -66,8 +64,7 @@ class ScanValue:
         return self.segments == other.segments and self.dtype == other.dtype
 
 
-@dataclass
-class NodeTable:
+class NodeTable(Struct):
     """Makes nodes, each once."""
 
     _known: dict[object, ScanNode] = field(default_factory=dict)

@@ -7,7 +7,8 @@ computed up to phase n - 1. A value that two phases need is kept by the first of
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbench.engine.codegen.loop_program import Input, LoopProgram, LoopValue
 from kbench.engine.codegen.scan_program import Access, Loop, Phase, Product, Recurrence
@@ -23,8 +24,7 @@ MAX_ACCESSES = 120
 KINDS = {"dot": "fixed", "temp": "fixed", "next": "next", "emit": "moving"}
 
 
-@dataclass(frozen=True)
-class ColumnRange:
+class ColumnRange(Struct, frozen=True):
     """What an access of the program stands for: some columns of a source."""
 
     source: ScanSource
@@ -32,14 +32,12 @@ class ColumnRange:
     width: int
 
 
-@dataclass(frozen=True)
-class _Store:
+class _Store(Struct, frozen=True):
     place: ColumnRange
     node: ScanNode
 
 
-@dataclass
-class ScanPlan:
+class ScanPlan(Struct):
     """A program, what its accesses stand for, and where results are found."""
 
     program: Recurrence
@@ -50,8 +48,7 @@ class ScanPlan:
     last: dict[int, ScanSource]  # states that no step reads -> what emitted or state they equal
 
 
-@dataclass
-class _ScanPlanner:
+class _ScanPlanner(Struct):
     body: ScanBody
     rows_emits: Sequence[bool]  # whether the columns of an emitted value are contiguous
     demands: list[list[_Store]] = field(default_factory=list)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from kbench.engine.compiler.values import Value
 from kbench.engine.core.types import Array, Ints
@@ -27,8 +27,7 @@ class NotCompilable(Exception):
     """Why no compiled loop can run a step."""
 
 
-@dataclass(frozen=True, eq=False)
-class BodyInput:
+class BodyInput(Struct, frozen=True, eq=False):
     """What a step is given: an entry of a sequence ("read"), a "state", or what no step changes.
 
     `index` is its number there, or the slot of what is "fixed"; `views` lead from all entries to
@@ -42,8 +41,7 @@ class BodyInput:
     views: tuple[Rearrange, ...] = ()
 
 
-@dataclass(frozen=True)
-class MatrixProduct:
+class MatrixProduct(Struct, frozen=True):
     """A product: rows, and the matrix by the slot of what is fixed."""
 
     left: ScanValue
@@ -53,8 +51,7 @@ class MatrixProduct:
     result: ScanNode
 
 
-@dataclass(frozen=True)
-class RowLayout:
+class RowLayout(Struct, frozen=True):
     """How shapes are read as rows and columns: `flat` makes one long row of `shape`."""
 
     rows: int
@@ -81,8 +78,7 @@ class RowLayout:
         return np.broadcast_to(whole, (len(stack), self.rows, width))
 
 
-@dataclass
-class ScanBody:
+class ScanBody(Struct):
     """The body of a loop as columns."""
 
     layout: RowLayout
@@ -93,8 +89,7 @@ class ScanBody:
     emits: list[ScanValue]
 
 
-@dataclass
-class _BodyMatcher:
+class _BodyMatcher(Struct):
     values: Sequence[Value]
     feeds: dict[int, int]  # id of a node -> its number among the feeds
     counts: tuple[int, int]  # sequences, states

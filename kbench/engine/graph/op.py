@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
+
+from msgspec import Struct
 
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs, Axes
@@ -31,8 +32,7 @@ STAND_INS: list[Op] = []
 """The operations that only plans make, in place of nodes that `stands_for` finds."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Op:
+class Op(Struct, frozen=True, eq=False):
     """One operation.
 
     `infer(*specs, **attrs)` gives the Spec of the result or raises; `numpy(out, *arrays, **attrs)`

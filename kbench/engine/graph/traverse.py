@@ -21,13 +21,16 @@ def walk(roots: Sequence[Tensor], stop: Collection[int] = ()) -> list[Tensor]:
         if node is None:
             order.append(pending.pop())
             continue
-        if id(node) in done:
+        key, inputs = id(node), node.inputs
+        if key in done:
             continue
-        done.add(id(node))
-        if id(node) in stop or not node.inputs:
+        done.add(key)
+        if not inputs or key in stop:
             order.append(node)
             continue
         pending.append(node)
         stack.append(None)
-        stack.extend(operand for operand in reversed(node.inputs) if id(operand) not in done)
+        for operand in reversed(inputs):
+            if id(operand) not in done:
+                stack.append(operand)
     return order

@@ -6,10 +6,10 @@ Beside `describe`, whose `number` is what is written where nothing else was chos
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import describe
@@ -23,8 +23,7 @@ _PLAIN_LIMITS = (1e-7, 1e21)
 """A plain number outside of these is written with an exponent, which has fewer zeros."""
 
 
-@dataclass(frozen=True)
-class NumberFormat:
+class NumberFormat(Struct, frozen=True):
     """A style, and significant digits; None for as many as `describe.number` has.
 
     >>> NumberFormat("plain", 3).write(123456.0), NumberFormat("hex").write(-255)

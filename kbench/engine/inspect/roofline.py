@@ -12,10 +12,11 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from kbench.engine.codegen.loop_program import Input, loop_nest, loop_value
 from kbench.engine.core import fork_safety
@@ -32,8 +33,7 @@ CACHED_COPY_BYTES = (1 << 17, 1 << 20, 1 << 23)
 CACHED_MEASURING_SECONDS = 0.015
 
 
-@dataclass(frozen=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Best rates seen, with `threads` threads: bytes read and written, and operations of GEMM.
 
     `cached` are pairs of bytes and of the rate from there on, below the caches' size, `cache`.

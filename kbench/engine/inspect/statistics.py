@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbench.engine.core.types import Array, Row
@@ -74,8 +74,7 @@ def statistics(array: Array, exact: bool = False) -> Row:
 # ------------------------------------------------------------------ reading every element once
 
 
-@dataclass
-class _Found:
+class _Found(Struct):
     """What one pass has gathered; moments are of (element - shift) / scale, against overflow.
 
     `mean` is theirs, `moment` the sum of their squared deviations from it.

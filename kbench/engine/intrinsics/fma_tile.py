@@ -12,6 +12,7 @@ Only what compiles imports this: it loads LLVM.
 from __future__ import annotations
 
 from kbench.engine.jit.numba_backend import alloca_once, intrinsic, ir, target_features, types
+from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
 _I1, _I32, _I64 = ir.IntType(1), ir.IntType(32), ir.IntType(64)
 
@@ -230,9 +231,9 @@ class _Tile(Emitter):
         return [(fresh, self.nothing)]
 
     def ask_ahead(self, builder, b, ahead):
-        for v in range(self.vectors):
-            shift = number(v * self.lanes * self.size)
-            self.prefetch(builder, builder.add(builder.add(b, ahead), shift))
+        """Ask for each line of a later row of B once."""
+        for shift in range(0, self.vectors * self.lanes * self.size, CACHE_LINE_BYTES):
+            self.prefetch(builder, builder.add(builder.add(b, ahead), number(shift)))
 
     def step(self, builder, a, b, shifts, sums):
         """One k: a row of B against one element of each row of A."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from kbench.engine.jit import loader
 from kbench.engine.jit.compiling import compiler_process
@@ -25,8 +26,7 @@ LEAST_CHARACTERS = 500
 Compiler = compiler_process.CompilerProcess | compiler_process.InProcessCompiler
 
 
-@dataclass(eq=False)
-class Job:
+class Job(Struct, eq=False):
     """One source on its way to being a kernel."""
 
     name: str

@@ -17,8 +17,9 @@ import platform
 import site
 import zlib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from kbench.engine.jit import disk_cache, loader
 from kbench.engine.runtime import paths
@@ -65,8 +66,7 @@ def level() -> str | None:
 # ------------------------------------------------------------------ the file
 
 
-@dataclass(frozen=True)
-class Pack:
+class Pack(Struct, frozen=True):
     """The list of a pack's kernels, and where their code begins in the file."""
 
     path: Path

@@ -11,8 +11,9 @@ import ctypes
 import functools
 import struct
 import sys
-from dataclasses import dataclass
 from typing import Any, TypedDict
+
+from msgspec import Struct
 
 _READ, _WRITE, _EXECUTE = 1, 2, 4
 _PRIVATE, _ANONYMOUS = 0x02, 0x20
@@ -31,8 +32,7 @@ class Header(TypedDict, total=False):
     objects: list[tuple[str, str, int]]
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(Struct, frozen=True):
     """A compiled function: where its code begins."""
 
     address: int

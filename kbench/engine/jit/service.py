@@ -13,7 +13,8 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbench.engine.core import fork_safety
 from kbench.engine.jit import disk_cache, thread_pool
@@ -26,8 +27,7 @@ PRIORITY_GRACE_SECONDS = 1.0
 priority begins anew."""
 
 
-@dataclass(frozen=True)
-class Stats:
+class Stats(Struct, frozen=True):
     """What the service has done so far, for `kbench doctor` and the plan view."""
 
     compiled: int

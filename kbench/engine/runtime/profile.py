@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import Place
@@ -50,8 +51,7 @@ class CallCounter:
 calls = CallCounter()
 
 
-@dataclass(frozen=True)
-class PartRecord:
+class PartRecord(Struct, frozen=True):
     """One operation of those that a step runs as one; `spec` is that of its result."""
 
     op: str
@@ -60,8 +60,7 @@ class PartRecord:
     node: str = ""  # the name of the tensor
 
 
-@dataclass(frozen=True)
-class StepRecord:
+class StepRecord(Struct, frozen=True):
     """One step of a run. `form` is numpy, library, fused, blas or view; `bytes` read + written."""
 
     label: str
@@ -82,8 +81,7 @@ class StepRecord:
         return self.flops / self.seconds / 1e9 if self.seconds > 0 else 0.0
 
 
-@dataclass
-class RunRecord:
+class RunRecord(Struct):
     """One call of a function."""
 
     function: str

@@ -10,14 +10,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbench.engine.core import cancel
 from kbench.engine.core.errors import ArgumentError
 
 
-@dataclass
-class RepeatedDraws:
+class RepeatedDraws(Struct):
     """Of a run that repeats an earlier one: whether it drew, and whether any were other numbers."""
 
     new: bool = False

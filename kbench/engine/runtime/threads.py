@@ -23,14 +23,26 @@ _numpy_was_loaded = "numpy" in sys.modules
 _kept_spinning = _numpy_was_loaded and "OPENBLAS_THREAD_TIMEOUT" not in os.environ
 
 
+own_settings: list[str] = []
+"""Variables of the environment that kbench has set in this process, which its children inherit."""
+
+
 def _set_environment() -> None:
     """Let idle threads sleep. What the user has set himself stays."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    settings = {"OMP_WAIT_POLICY": "PASSIVE"}
     if not _numpy_was_loaded:
-        os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+        settings["OPENBLAS_THREAD_TIMEOUT"] = "4"
+    own_settings.extend(name for name in settings if name not in os.environ)
+    os.environ.update({name: settings[name] for name in own_settings})
 
 
 _set_environment()
+
+
+def users_environment() -> dict[str, str]:
+    """The environment without `own_settings`: that of a process which the user starts himself."""
+    return {name: value for name, value in os.environ.items() if name not in own_settings}
+
 
 parallel_lock = fork_safety.lock()
 """Held around every parallel call: the kernels' threads work for one caller at a time."""

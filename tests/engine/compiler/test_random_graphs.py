@@ -36,10 +36,11 @@ BINARY = {
     "add": (lambda x, y: x + y, np.add),
     "multiply": (lambda x, y: x * y, np.multiply),
     "maximum": (K.maximum, np.maximum),
-    # continuous where the condition changes, so that rounding cannot pick another result
+    # Operands may be equal, and rounding shall not pick another result: their sums have a distance
+    # here, and there the result is continuous.
     "branch": (
-        lambda x, y: K.switch(K.sum(x) > K.sum(y), lambda: K.cumsum(x, 0), K.sin(y)),
-        lambda x, y: np.cumsum(x, 0) if x.sum() > y.sum() else np.sin(y),
+        lambda x, y: K.switch(K.sum(x) > K.sum(y) + 0.37, lambda: K.cumsum(x, 0), K.sin(y)),
+        lambda x, y: np.cumsum(x, 0) if x.sum() > y.sum() + 0.37 else np.sin(y),
     ),
     "where": (lambda x, y: K.switch(x > y, x - y, y * 0), lambda x, y: np.where(x > y, x - y, 0)),
 }

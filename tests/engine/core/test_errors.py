@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import linecache
+import sys
 import time
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -97,6 +100,26 @@ def test_places_can_be_named_as_cells() -> None:
         assert str(failure("K.sum(x, axis=9)")).endswith("  at In [3], line 10")
     finally:
         errors.set_place_namer(None)
+
+
+def test_cells_of_ipython_have_their_numbers_without_an_extension(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    files = {
+        "/tmp/ipykernel_7/2955584457.py": ("y = 1\n", 3),
+        "/tmp/ipykernel_7/88.py": ("\n\n", 4),
+    }
+    compiler = SimpleNamespace(_filename_map={file: number for file, (_, number) in files.items()})
+    shell = SimpleNamespace(compile=compiler)
+    ipython = SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
+    for file, (text, _) in files.items():
+        lines = text.splitlines(keepends=True)
+        monkeypatch.setitem(linecache.cache, file, (len(text), None, lines, file))
+    shown = [str(errors.Place(file, 2)) for file in (*files, "/home/me/99.py")]
+    assert shown == ["In [3]", "In [4] line 2", "99.py:2"]
+    ipython.get_ipython = lambda: None  # imported, but no shell
+    assert str(errors.Place("/tmp/ipykernel_7/88.py", 2)) == "88.py:2"
 
 
 LINES = """

@@ -141,7 +141,7 @@ KINDS = ("softmax", "product", "train", "noise", "graph", "settings", "store")
 @pytest.mark.parametrize("jit", ["auto", "off"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_children_forked_while_threads_compute_do_too(kind: str, jit: str) -> None:
-    run(SETUP + COMPUTING, jit=jit, KIND=kind, FORKS=10, ROWS=2000)
+    run(SETUP + COMPUTING, jit=jit, KIND=kind, FORKS=5, ROWS=2000)
 
 
 def test_a_child_forked_while_threads_compute_does_too() -> None:

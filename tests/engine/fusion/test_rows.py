@@ -374,3 +374,55 @@ def test_variances_far_from_zero(axis: int | None) -> None:
     x[0] = 3e4
     (got,) = _run([x], lambda x: [K.var(x, axis)], "wait")
     np.testing.assert_allclose(got, x.astype("float64").var(axis), rtol=2e-5)
+
+
+# ------------------------------------------------------------------ long rows, read side by side
+
+LONG_FOLDS = [
+    (kind, dtype)
+    for dtype in ("float32", "float16", "int32", "uint8")
+    for kind in ("sum", "mean", "max", "min")
+] + [("sum", "float64"), ("max", "float64"), ("any", "bool"), ("all", "bool")]
+
+
+@pytest.mark.parametrize(("kind", "dtype"), every(9, LONG_FOLDS))
+def test_long_rows_are_folded_from_several_places(kind: str, dtype: str) -> None:
+    """Each of seven places of a row decides the result once: none is read twice or left out."""
+    random = np.random.default_rng(3)
+    places = [0, 9_999, 10_000, 20_001, 30_002, 39_999, 40_006]
+    x = random.integers(1, 3, (len(places), 40_007)).astype(dtype)
+    single = {"max": 9, "sum": 100, "mean": 100, "min": 0, "any": True, "all": False}[kind]
+    if kind == "any":
+        x[:] = False
+    for row, place in enumerate(places):
+        x[row, place] = single
+    want = getattr(np, kind)(x.astype("float64") if kind in ("sum", "mean") else x, axis=1)
+    for shape in (x.shape, (1, *x.shape)):
+        (got,) = _run([x.reshape(shape)], lambda x: [getattr(K, kind)(x, -1)], "wait")
+        got = got.reshape(want.shape)
+        limit = {"float16": 1e-3, "float32": 1e-6}.get(got.dtype.name, 0)
+        if kind == "sum" and dtype == "uint8":
+            want = want % 256
+        np.testing.assert_allclose(got.astype("float64"), np.asarray(want, "float64"), limit)
+
+
+@pytest.mark.parametrize(
+    ("axis", "kind"), every(3, [(a, k) for a in (0, 1) for k in ("max", "min", "sum", "mean")])
+)
+def test_a_nan_anywhere_is_kept(axis: int, kind: str) -> None:
+    """Down the columns rows are folded a few at a time, along a long row its places are."""
+    x = np.ones((40_003, 6) if axis == 0 else (6, 40_003), "float32")
+    lines = x.T if axis == 0 else x
+    for line, place in enumerate([0, 1, 10_001, 20_002, 40_001, 40_002]):
+        lines[line, place] = np.nan
+    (got,) = _run([x], lambda x: [getattr(K, kind)(x, axis)], "wait")
+    assert np.isnan(got).all()
+
+
+@pytest.mark.parametrize("kind", every(2, ["max", "any", "min", "all"]))
+@pytest.mark.parametrize("rows", [1, 8, 31])
+def test_extremes_down_a_few_rows(kind: str, rows: int) -> None:
+    x = np.random.default_rng(rows).normal(size=(rows, 700)).astype("float32")
+    x = x > 1 if kind in ("any", "all") else x
+    (got,) = _run([x], lambda x: [getattr(K, kind)(x, 0)], "wait")
+    np.testing.assert_array_equal(got, getattr(np, kind)(x, axis=0))

@@ -276,7 +276,7 @@ def built(program: Sequence[tuple[Any, ...]], units: int, weights: dict[str, Any
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=14, deadline=None, suppress_health_check=list(HealthCheck))
 @given(cells(), st.sampled_from([1, 3, 17]), st.sampled_from([2, 5, 40]), st.booleans())
 def test_any_cell_of_what_kernels_know(
     program: list[tuple[Any, ...]], batch: int, units: int, masked: bool

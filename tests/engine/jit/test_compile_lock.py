@@ -249,7 +249,9 @@ def test_a_kernel_is_ready_after_the_driver_of_another_process(process: Process)
     while len(process.service.queue.aside) < 2:
         assert time.monotonic() < end
     assert job.state == "pending"
-    path.write_bytes(driver)
+    whole = path.with_suffix(".whole")  # who reads half of a file throws it away
+    whole.write_bytes(driver)
+    whole.replace(path)
     assert job.done.wait(SECONDS) and job.state == "ready"
 
 

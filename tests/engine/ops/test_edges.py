@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from case import Row, Shape, draw, rows
 from cases import CASES
+from sampling import in_turns
 
 from kbench import backend as K
 from kbench.engine.core.spec import DTYPES
@@ -85,10 +86,14 @@ def test_edges(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_edges_in_every_dtype(row: Row, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "row, dtypes", in_turns(ROWS, lambda row: row.case.name, lambda row: DTYPES), ids=str
+)
+def test_edges_in_every_dtype(
+    row: Row, dtypes: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KBENCH_JIT", "off")
-    check(row, DTYPES, (True, False))
+    check(row, dtypes, (True, False))
 
 
 @pytest.mark.slow

@@ -205,7 +205,7 @@ def special_cases() -> list[Case]:
     ("case", "tier"),
     [
         *((case, "numpy") for case in special_cases()),
-        *every(2, ((case, "fused") for case in special_cases())),
+        *every(5, ((case, "fused") for case in special_cases())),
     ],
     ids=lambda one: getattr(one, "name", one),
 )

@@ -21,7 +21,7 @@ from case import FLOATS, Case, Row, draw, rows
 from cases import CASES, COMPARE, ELEMENTWISE
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sampling import every
+from sampling import every, in_turns
 
 from kbench import backend as K
 
@@ -179,7 +179,7 @@ def test_functions(call: Call) -> None:
 
 @pytest.mark.slow
 @given(calls())
-@quickly(1500)
+@quickly(700)
 def test_many_functions(call: Call) -> None:
     check_call(call)
 
@@ -222,7 +222,7 @@ def test_functions_over_an_axis(call: tuple[str, np.ndarray, Any]) -> None:
 
 @pytest.mark.slow
 @given(over_axis())
-@quickly(2000)
+@quickly(1000)
 def test_many_functions_over_an_axis(call: tuple[str, np.ndarray, Any]) -> None:
     check_over_axis(call)
 
@@ -281,7 +281,7 @@ def test_chains(chain: tuple[list[np.ndarray], Callable[..., list[Any]]]) -> Non
 
 @pytest.mark.slow
 @given(chains())
-@quickly(600)
+@quickly(300)
 def test_many_chains(chain: tuple[list[np.ndarray], Callable[..., list[Any]]]) -> None:
     check_chain(*chain)
 
@@ -307,7 +307,9 @@ def test_rows(row: Row) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("row", ROWS, ids=str)
-def test_rows_in_every_dtype(row: Row) -> None:
-    for dtype in row.case.dtypes:
+@pytest.mark.parametrize(
+    "row, dtypes", in_turns(ROWS, lambda row: row.case.name, lambda row: row.case.dtypes), ids=str
+)
+def test_rows_in_every_dtype(row: Row, dtypes: Sequence[str]) -> None:
+    for dtype in dtypes:
         check_row(row, dtype)

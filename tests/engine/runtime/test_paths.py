@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import tracemalloc
@@ -155,7 +156,7 @@ def _reads(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
     from kbench.engine.inspect import roofline
     from kbench.tui.keys import keymap
     from kbench.tui.session import ui_state, unsent_input
-    from kbench.workbench.history import input_history, journal, session_archive
+    from kbench.workbench.history import journal, session_archive
     from kbench.workbench.lessons import lesson_progress
     from kbench.workbench.session import running_kernels
 
@@ -174,12 +175,16 @@ def _reads(folder: Path) -> dict[str, tuple[Path, Callable[[], object]]]:
         "journal": (folder / "j.jsonl", lambda: journal.read(folder / "j.jsonl")),
         "held": (folder / "j2.jsonl", lambda: journal.is_locked(folder / "j2.jsonl")),
         "sessions": (folder / "j3.jsonl", lambda: session_archive.unfinished(folder)),
-        "history": (
-            folder / "h.sqlite",
-            lambda: input_history.History(folder / "h.sqlite").add("1"),
-        ),
+        "history": (folder / "h.sqlite", lambda: _remember(folder / "h.sqlite")),
         "limits": (folder / "limits.json", lambda: roofline._read(folder / "limits.json")),
     }
+
+
+def _remember(path: Path) -> None:
+    from kbench.workbench.history import input_history
+
+    with contextlib.closing(input_history.History(path)) as history:
+        history.add("1")
 
 
 READERS = ("keys", "preset", "remembered", "draft", "progress", "connection", "journal", "held")

@@ -24,6 +24,12 @@ JOINT_FACTORS = 4
 """Numbers of float32 that are multiplied in float64 before exponents are taken off."""
 NARROW_PRODUCT_ELEMENTS = 256
 """Columns of which the quarters are multiplied side by side: near enough to be read as one."""
+STREAMS = 4
+"""Places of a long row that are read side by side if it has one input: memory answers faster."""
+STREAMED_ELEMENTS = 16384
+"""A row, or a part of one, that is long enough for that."""
+WHOLE_LINES = 16
+"""Elements of float32 that fill a line of the caches: a place begins with one if the row does."""
 COMPENSATED_ROWS = 128
 """Rows added in float32, with what is lost on the way, before they join float64 totals."""
 
@@ -88,6 +94,8 @@ class NestFolds(FoldWalk):
         out.add(f"last = {last}")
         if self._is_narrow:
             chunk, begun = NARROW_PRODUCT_ELEMENTS, "begun"
+        if self._streams > 1:
+            first = self._side_by_side(first, position)
         with out.block(f"for low in range({first}, last, {chunk}):"):
             self.begin_part(self.fold)
             if self._is_narrow:
@@ -97,19 +105,46 @@ class NestFolds(FoldWalk):
                 self.take(self.fold, self.value(self.fold.step_dtype))
             self.join_part(self.fold)
 
+    def _side_by_side(self, first: str, position: str) -> str:
+        """Fold a long row from some places at a time, and say where what is left begins."""
+        out, fold, streams = self.out, self.fold, self._streams
+        chunk, lines = fold.chunk // streams, streams * WHOLE_LINES
+        out.add(f"left = {first}", f"each = (last - left) // {lines} * {WHOLE_LINES}")
+        out.add(f"each = each if last - left >= {STREAMED_ELEMENTS} else 0")
+        with out.block(f"for low in range(left, left + each, {chunk}):"):
+            self.begin_part(fold)
+            with out.block(f"for k in range(low, min(low + {chunk}, left + each)):"):
+                values = self._columns_of_parts(streams, position, fold.step_dtype)
+                self.take(fold, self._joined_by_halves(values))
+            self.join_part(fold)
+        return f"left + {streams} * each"
+
+    @property
+    def _streams(self) -> int:
+        """Places of a row that are read side by side."""
+        if self.fold.has_exponents or self.fold.is_rounded or self.program.is_dear:
+            return 1
+        rows = sum(pattern[self.last] for pattern in self.program.patterns)
+        return max(1, STREAMS // max(1, rows))
+
+    def _columns_of_parts(self, count: int, position: str, dtype: str) -> list[str]:
+        """The values of column `k` of some parts of a row, each `each` columns long."""
+        values = []
+        for part in range(count):
+            self.column_mark = f"_{part}"
+            self.out.add(f"j = k + {part} * each")
+            self.step(position)
+            values.append(self.value(dtype))
+        self.column_mark = ""
+        return values
+
     def _quarters(self, position: str, chunk: int) -> None:
         """Multiply the quarters of a chunk side by side, so that exponents are taken off once."""
         out = self.out
         out.add(f"each = {chunk // JOINT_FACTORS} if low + {chunk} <= last else 0")
         out.add(f"begun = low + each * {JOINT_FACTORS}")
         with out.block("for k in range(low, low + each):"):
-            values = []
-            for part in range(JOINT_FACTORS):
-                self.column_mark = f"_{part}"
-                out.add(f"j = k + {part} * each")
-                self.step(position)
-                values.append(self.value("float64"))
-            self.column_mark = ""
+            values = self._columns_of_parts(JOINT_FACTORS, position, "float64")
             out.add(f"some = {' * '.join(values)}")
             out.add(f"power = power + {self.call('exponent_narrow', 'some')}")
             self.join_to("part", "prod", self.call("mantissa_narrow", "some"), "float64")
@@ -208,12 +243,12 @@ class NestFolds(FoldWalk):
             self._some_rows(["row"], reduced)
 
     def _group(self) -> int:
-        """Rows of a column fold that are read side by side; one step after the other takes a
-        largest value longer than its memory."""
+        """Rows of a column fold that are read side by side."""
         if self._is_narrow:
             return JOINT_FACTORS
-        adds = self.fold.kind in ("sum", "mean")
-        return rows_at_once(self.program.patterns, self.program.is_dear) if adds else 1
+        if self.fold.has_exponents:
+            return 1
+        return rows_at_once(self.program.patterns, self.program.is_dear)
 
     def _some_rows(self, rows: list[str], reduced: range) -> None:
         """Let the running results of the columns take the values of these rows."""
@@ -240,7 +275,7 @@ class NestFolds(FoldWalk):
 
     def _take_row(self, value: str) -> None:
         """Fold the value of one row, where those of several are not first folded by themselves."""
-        if self.fold.is_rounded or self._is_narrow:
+        if self.fold.is_rounded or self._is_narrow or self.fold.kind in ("max", "min"):
             return
         if self.fold.has_exponents:
             self.add_to("powers", "j - first", self.call("exponent", value), "int64")
@@ -259,6 +294,16 @@ class NestFolds(FoldWalk):
             out.add(f"grown = grown * {' * '.join(values)}")
             self.add_to("powers", "j - first", self.call("exponent_narrow", "grown"), "int64")
             out.add(f"grown = {self.call('mantissa_narrow', 'grown')}")
+        elif self.fold.kind in ("max", "min"):
+            self.join_to("grown", self.fold.kind, self._joined_by_halves(values), step)
+
+    def _joined_by_halves(self, values: list[str]) -> str:
+        """A few values of the step's dtype as one: a step waits for few others."""
+        if len(values) == 1:
+            return values[0]
+        halves = values[: len(values) // 2], values[len(values) // 2 :]
+        left, right = (self._joined_by_halves(half) for half in halves)
+        return self.joined(self.fold.kind, left, right, self.fold.step_dtype)
 
     # -------------------------------------------------------------- results
 

@@ -8,7 +8,8 @@ carry what their additions lose. Products of floats multiply mantissas and add e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbench.engine.codegen.writers.typed_expr import computed
 from kbench.engine.codegen.writers.writer import Walk, bits_of
@@ -28,8 +29,7 @@ JOINT_ROWS = 8
 """Rows of one input that a fold down the columns adds up before it goes on to the next columns."""
 
 
-@dataclass(frozen=True)
-class Running:
+class Running(Struct, frozen=True):
     """One fold while it runs: its kind, the dtype of what it folds, and those of its results.
 
     `total`, `part`, `carry` and `power` name the variables that hold them.

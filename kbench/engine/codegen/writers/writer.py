@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,12 +24,12 @@ def imported(module: str, names: Sequence[str]) -> list[str]:
     return [f"from kbench.engine.{module} import (", *[f"    {name}," for name in names], ")"]
 
 
-@dataclass
 class Lines:
     """Source lines under construction, indented by the blocks that are open."""
 
-    lines: list[str] = field(default_factory=list)
-    depth: int = 0
+    def __init__(self, depth: int = 0) -> None:
+        self.lines: list[str] = []
+        self.depth = depth
 
     def add(self, *texts: str) -> None:
         """Lines at the present depth."""

@@ -6,11 +6,11 @@ A step is chosen once, at binding; running it does no lookup and no check.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.compiler.values import Guard, Value, called, infer_at
 from kbench.engine.core.csr import is_csr
@@ -51,8 +51,7 @@ MakePlan = Callable[..., PlanLike]
 """`make_plan` of `execute/plan.py`, which is built on steps."""
 
 
-@dataclass(frozen=True)
-class PlanMakers:
+class PlanMakers(Struct, frozen=True):
     """What steps need that run plans of their own: handed down by those that are built on steps."""
 
     plan: MakePlan

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbench.engine.codegen import loop_kernel
 from kbench.engine.codegen.arguments import ITEM_COLUMNS, Binding

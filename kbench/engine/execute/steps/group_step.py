@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.codegen import loop_kernel
 from kbench.engine.compiler.values import Value
@@ -39,8 +39,7 @@ def _no_source() -> str | None:
     return None
 
 
-@dataclass
-class Step:
+class Step(Struct):
     """What an executable runs in one go, with what the plan view tells of it."""
 
     slot: int

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -34,10 +34,16 @@ def numpy_form(expr: Expr, leaves: tuple[Expr, ...], dtype: str) -> ArrayFunctio
         dtype: dtype of `out`. float16 arrays are computed in float32 and rounded on store.
     Arrays broadcast against `out`. `out` may be one of the arrays themselves, not a part of one.
     """
-    source = f"lambda {', '.join(('out', *map(str, leaves)))}: {_top(expr)}"
-    run = eval(compile(source, "<kbench numpy form>", "eval"), _scope())
+    names = {leaf: f"x{place}" for place, leaf in enumerate(leaves)}
+    source = f"lambda {', '.join(('out', *names.values()))}: {_top(expr, names)}"
     calls = sum(node.kind == "call" for node in expr.walk())
-    return _wrap(run, calls <= 1 and not _is_composed(expr), dtype)
+    return _compiled(source, calls <= 1 and not _is_composed(expr), dtype)
+
+
+@functools.lru_cache(maxsize=4096)
+def _compiled(source: str, single: bool, dtype: str) -> ArrayFunction:
+    """The form of a source, which is the same for all expressions that differ in names alone."""
+    return _wrap(eval(compile(source, "<kbench numpy form>", "eval"), _scope()), single, dtype)
 
 
 def _is_composed(expr: Expr) -> bool:
@@ -45,29 +51,33 @@ def _is_composed(expr: Expr) -> bool:
     return expr.kind == "call" and not isinstance(expr.scalar.numpy, np.ufunc)
 
 
-def _top(expr: Expr) -> str:
+Names = Mapping[Expr, str]
+"""What the leaves are called."""
+
+
+def _top(expr: Expr, names: Names) -> str:
     """Source of the outermost operation, writing to `out`."""
     if expr.kind != "call":
-        return f"_copyto(out, {expr})"
-    return f"_{expr.scalar.name}({_arguments(expr)}, out=out)"
+        return f"_copyto(out, {names.get(expr, expr)})"
+    return f"_{expr.scalar.name}({_arguments(expr, names)}, out=out)"
 
 
-def _inner(expr: Expr) -> str:
+def _inner(expr: Expr, names: Names) -> str:
     """Source of an inner value. Operators keep Python numbers weak, so float32 stays float32."""
     if expr.kind != "call":
-        return f"({expr})"
+        return f"({names.get(expr, expr)})"
     scalar = expr.scalar
     if not scalar.symbol or scalar.symbol == "**":
-        return f"_{scalar.name}({_arguments(expr)})"
+        return f"_{scalar.name}({_arguments(expr, names)})"
     if scalar.arity == 1:
-        return f"({scalar.symbol}{_inner(expr.args[0])})"
-    left, right = map(_inner, expr.args)
+        return f"({scalar.symbol}{_inner(expr.args[0], names)})"
+    left, right = [_inner(arg, names) for arg in expr.args]
     return f"({left} {scalar.symbol} {right})"
 
 
-def _arguments(expr: Expr) -> str:
+def _arguments(expr: Expr, names: Names) -> str:
     dtype = (repr(expr.dtype),) if expr.dtype else ()
-    return ", ".join((*map(_inner, expr.args), *dtype))
+    return ", ".join((*[_inner(arg, names) for arg in expr.args], *dtype))
 
 
 def _wrap(run: ArrayFunction, single: bool, dtype: str) -> ArrayFunction:

@@ -8,11 +8,11 @@ and what it costs. This file must not know Numba or the graph.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core.special import erf
 from kbench.engine.core.types import Array
@@ -44,8 +44,7 @@ class Helpers(IntEnum):
     """`_float` serves both floats, `_int` all integers."""
 
 
-@dataclass(frozen=True)
-class Scalar:
+class Scalar(Struct, frozen=True):
     """One scalar function.
 
     `result` is the dtype rule: "same", "float" (integers become float64) or "bool". `numpy` has an

@@ -7,14 +7,14 @@ A row program folds and computes over the columns of one row, in one pass
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from kbench.engine.graph.expr.expression import Expr
 
 
-@dataclass(frozen=True)
-class Shares:
+class Shares(Struct, frozen=True):
     """What the softmax of a row is made of: leaves of the program."""
 
     x: Expr
@@ -38,8 +38,7 @@ class RowBuilder(Protocol):
     def varies(self, leaf: Expr) -> bool: ...
 
 
-@dataclass(frozen=True)
-class RowForm:
+class RowForm(Struct, frozen=True):
     """The lines of an operation: `write(rows, dtype, *operands)` gives the leaf of its result.
 
     It folds a row along `axis`, its first operand being the row. One that does not (`folds`)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 _X86_64, _RELOCATABLE = 62, 1
 _PROGRAM, _SYMBOLS, _NO_BITS, _ADDENDS = 1, 2, 8, 4  # kinds of sections
@@ -36,8 +37,7 @@ class UnknownFunctionError(ValueError):
     """This object code calls what no loader may find, or finds something else for; it names it."""
 
 
-@dataclass
-class Image:
+class Image(Struct):
     """Code and constants, and what is missing: see the module."""
 
     code: bytearray = field(default_factory=bytearray)
@@ -63,8 +63,7 @@ def link(objects: Sequence[bytes], symbols: Sequence[str]) -> Image:
     return image
 
 
-@dataclass(frozen=True)
-class _Section:
+class _Section(Struct, frozen=True):
     name: int
     kind: int
     flags: int
@@ -77,8 +76,7 @@ class _Section:
     each: int
 
 
-@dataclass(frozen=True)
-class _Symbol:
+class _Symbol(Struct, frozen=True):
     name: str
     section: int
     value: int

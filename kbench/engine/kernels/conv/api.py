@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import numpy as np
+from msgspec.structs import asdict
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import kernel_file
@@ -116,7 +117,7 @@ def _sources(dtype: str) -> Sources:
 
 
 def _tiles(dtype: str, jobs: dict[str, Job]) -> Tiles:
-    panels = vars(_panel_tiles(dtype, jobs))
+    panels = asdict(_panel_tiles(dtype, jobs))
     return Tiles(**panels, gather=jobs["conv_gather"], reduce=jobs["conv_reduce"])
 
 

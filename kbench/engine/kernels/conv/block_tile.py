@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from kbench.engine.intrinsics.fma_tile import PREFETCH_ROWS, ROWS_PER_ADDRESS, Emitter, number
 from kbench.engine.jit.numba_backend import intrinsic, ir, types
+from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
 STEPS = 4
 """Entries of a row of A that one turn of the innermost loop takes: few turns, all of them foretold
 by the processor, also the last. The kernel `conv/sources/gather` knows this number."""
 VECTORS = 2
-LINE_BYTES = 64
-"""Bytes that come from memory together."""
 _I64 = ir.IntType(64)
 
 
@@ -78,7 +77,7 @@ class _Blocks(Emitter):
         sums = {q: build.phi(self.vector) for q in self.cells}
         now = [self.unrelated(build, address) for address in a_k]
         taken = STEPS * self.rows * self.size
-        for shift in range(0, taken, LINE_BYTES):
+        for shift in range(0, taken, CACHE_LINE_BYTES):
             self.prefetch(build, build.add(ahead_k, number(shift)))
         new = sums
         for step in range(STEPS):

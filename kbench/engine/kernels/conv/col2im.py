@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core.types import Array, Ints
 from kbench.engine.jit import kernel_file
@@ -37,8 +37,7 @@ MIN_ITEMS = 32
 SPREAD = "kernels/conv/sources/spread"
 
 
-@dataclass(frozen=True, eq=False)
-class Loops:
+class Loops(Struct, frozen=True, eq=False):
     """The compiled inner loop and the kernel around it."""
 
     add: int

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, Ints
@@ -96,8 +96,7 @@ def _in_one_row(out: Ints, x: Ints, kernel: Ints, strides: Ints, pads: Ints) -> 
     return out, x
 
 
-@dataclass(frozen=True, eq=False)
-class _Gather:
+class _Gather(Struct, frozen=True, eq=False):
     """One phase of a convolution for some sizes."""
 
     pack: Plan

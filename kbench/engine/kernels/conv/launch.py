@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit import fast_call
@@ -37,8 +37,7 @@ SECONDS = {"float32": 1.5e-9, "float64": 3e-9}
 """Seconds of 32 products, by dtype: a guess."""
 
 
-@dataclass(frozen=True, eq=False)
-class PanelTiles:
+class PanelTiles(Struct, frozen=True, eq=False):
     """The compiled tiles of a dtype, and the kernel that packs matrices for them."""
 
     dtype: str
@@ -56,16 +55,14 @@ class PanelTiles:
         return 4 if self.dtype == "float32" else 8
 
 
-@dataclass(frozen=True, eq=False)
-class Tiles(PanelTiles):
+class Tiles(PanelTiles, frozen=True, eq=False):
     """The same, with the kernels of convolutions around them."""
 
     gather: Job
     reduce: Job
 
 
-@dataclass(frozen=True, eq=False)
-class Plan:
+class Plan(Struct, frozen=True, eq=False):
     """A kernel's launch for some sizes, without the addresses that every call sets."""
 
     job: Job

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbench.engine.core.types import Ints
 
@@ -25,8 +26,7 @@ MIN_ITEMS = 32
 """Items that keep any number of threads busy."""
 
 
-@dataclass(frozen=True)
-class WindowAxis:
+class WindowAxis(Struct, frozen=True):
     """One axis of a gather: output place o = number * step + phase, for number < count, adds up
     the input at number * stride + offsets[t] times the kernel's entry index[t]."""
 
@@ -88,8 +88,7 @@ def phases(axes: Sequence[tuple[WindowAxis, ...]]) -> Iterator[tuple[WindowAxis,
     return itertools.product(*axes)
 
 
-@dataclass(frozen=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Items of a gather: `together` planes, `height` rows, `across` columns, `bundle` panels."""
 
     height: int
@@ -156,8 +155,7 @@ def _strip(planes: WindowAxis, rows: WindowAxis, height: int, together: int) -> 
     return together * len(planes.offsets) * min(span, height * len(rows.offsets))
 
 
-@dataclass(frozen=True)
-class Sums:
+class Sums(Struct, frozen=True):
     """Items of a gradient to the kernel: `each` output rows, `bundle` taps, `block` channels.
 
     Rows, or pieces of long ones, are added up in chunks of `together`; each of `parts` has totals

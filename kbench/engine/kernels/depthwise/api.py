@@ -11,11 +11,11 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, CancelCheck, Ints
@@ -57,8 +57,7 @@ MAX_PARTS = 32
 """Parts with sums of their own in the gradient to the weights; the threads share them out."""
 
 
-@dataclass(frozen=True, eq=False)
-class Loops:
+class Loops(Struct, frozen=True, eq=False):
     """The compiled inner loops of a dtype and the kernels around them."""
 
     dtype: str

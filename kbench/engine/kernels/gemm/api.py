@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit.array_memory import can_write_to
@@ -64,8 +65,7 @@ PACERS = {
 """Seconds of a floating-point operation, by dtype."""
 
 
-@dataclass(frozen=True, eq=False)
-class Compiled:
+class Compiled(Struct, frozen=True, eq=False):
     """The compiled tiles of a dtype and the kernels around them."""
 
     dtype: str

@@ -17,12 +17,11 @@ from kbench.engine.jit import fast_call
 from kbench.engine.jit.launch import Launch, LaunchGraph
 from kbench.engine.jit.service import service
 from kbench.engine.runtime import threads, workspace
+from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 from kbench.engine.runtime.pacer import TILE_SECONDS, Pacer
 
 MAX_OWN_BYTES = 1 << 16
 """Scratch memory up to which a launch has its own: it need not be asked for at each call."""
-LINE_BYTES = 64
-"""Bytes of a cache line, on which it begins."""
 
 
 class Repeatable(NamedTuple):
@@ -112,8 +111,8 @@ class RepeatedProduct:
         counter = (launch.counters - fast_call.address(launch.params)) // 8
         graph = LaunchGraph([launch]) if launch.parallel else None
         if self._what.scratch_bytes <= MAX_OWN_BYTES:
-            memory = np.empty(self._what.scratch_bytes + LINE_BYTES, np.uint8)
+            memory = np.empty(self._what.scratch_bytes + CACHE_LINE_BYTES, np.uint8)
             place = fast_call.address(memory)
-            begin = place + -place % LINE_BYTES
+            begin = place + -place % CACHE_LINE_BYTES
             fields[3], fields[4] = begin + self._what.packed_at, begin
         return _Kept(launch, fields, counter, graph, memory)

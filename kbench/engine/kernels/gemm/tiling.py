@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbench.engine.core.types import Ints
 from kbench.engine.runtime import cpu_caches
@@ -73,8 +74,7 @@ MAX_WHOLE_FLOPS = 1 << 26
 """Operations of one product up to which many products are one piece."""
 
 
-@dataclass(frozen=True)
-class ProductSizes:
+class ProductSizes(Struct, frozen=True):
     """A product of `stacks` pairs of matrices; steps are in bytes."""
 
     stacks: int
@@ -93,8 +93,7 @@ class ProductSizes:
         return 2 * self.rows * self.columns * self.depth
 
 
-@dataclass(frozen=True)
-class Tile:
+class Tile(Struct, frozen=True):
     """What the compiled tile is like."""
 
     lanes: int
@@ -107,8 +106,7 @@ class Tile:
         return padded(self.most, self.lanes)
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """One run of the kernel: its parameters, where it begins, and the memory it needs."""
 
     fields: dict[str, int]

@@ -9,7 +9,8 @@ scratch, and written past the caches at the end. Every size is in elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit import kernel_file
@@ -43,8 +44,7 @@ CELL_COST = 4
 """A cell takes as long as so many products of a convolution: memory is the limit."""
 
 
-@dataclass(frozen=True, eq=False)
-class Loops:
+class Loops(Struct, frozen=True, eq=False):
     """The compiled inner loops of a dtype, by name, and the kernels around them."""
 
     tiles: dict[str, int]

@@ -17,11 +17,11 @@ import functools
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.codegen.join_kernels import Joined
 from kbench.engine.core.types import Array, CancelCheck, Ints
@@ -58,8 +58,7 @@ ITEM_TILES = 28
 """Tiles of one item: two rows of fourteen, the height of a register tile."""
 
 
-@dataclass(frozen=True, eq=False)
-class Loops:
+class Loops(Struct, frozen=True, eq=False):
     """The compiled transforms and the kernel around them."""
 
     transforms: dict[str, int]
@@ -234,8 +233,7 @@ def convolution(
     return _planned(tiles, loops, out, x, kernel, before, dilation, (1, 1), back)
 
 
-@dataclass(frozen=True, eq=False)
-class _Convolution:
+class _Convolution(Struct, frozen=True, eq=False):
     """The form for some sizes: the windows are transformed, packed, and meet the images."""
 
     back: bool

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Unpack
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Ints, Shape
@@ -93,8 +93,7 @@ def _selector(
     return select
 
 
-@dataclass(frozen=True)
-class _WindowKernel(Preparable):
+class _WindowKernel(Preparable, Struct, frozen=True):
     """A convolution, and the NumPy form for what it leaves to that."""
 
     call: Callable[..., Prepared]

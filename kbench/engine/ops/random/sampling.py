@@ -23,8 +23,9 @@ from kbench.engine.runtime import config, draw_positions, read_only
 
 STREAMS = ("uniform", "integers", "normal", "truncated", "binomial", "dropout")
 HALF_RUN = philox.RUN_WORDS // 2
-MIN_KERNEL_NUMBERS = 8192
-"""Numbers from which on a compiled kernel is worth while."""
+MIN_KERNEL_NUMBERS = 512
+"""Numbers from which on a compiled kernel is worth while: NumPy takes 100 us for a run of words, of
+which there is always a whole one, and a kernel 3."""
 
 # ------------------------------------------------------------------ places in a sequence
 

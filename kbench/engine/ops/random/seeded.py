@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core import cancel, memory_limit
 from kbench.engine.core.errors import ArgumentError, ShapeError
@@ -36,8 +36,7 @@ FILLS: dict[str, Callable[..., None]] = {
 }
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(Struct, frozen=True):
     """The beginning of the sequence of a seed."""
 
     key: int

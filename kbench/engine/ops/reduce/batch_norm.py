@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kbench.engine.core.errors import ShapeError
 from kbench.engine.core.spec import check_axes, check_axis, is_float
@@ -56,8 +56,7 @@ def _scaled(
 # ------------------------------------------------------------------ statistics of the batch
 
 
-@dataclass(frozen=True)
-class BatchMoments:
+class BatchMoments(Struct, frozen=True):
     """What is known of a batch normalization, for whoever spreads a batch over several workers.
 
     It is kept with the variance that is used, and with the one that is returned.

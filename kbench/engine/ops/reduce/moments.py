@@ -127,6 +127,8 @@ def _first(x: np.ndarray, axis: Axes) -> np.ndarray:
 def _summed(term: Term, x: np.ndarray, about: np.ndarray, axis: Axes) -> np.ndarray:
     """The sums of `term(x, about)` over `axis`, in float64, without a temporary of x's size."""
     adding = added if x.dtype == np.float64 else added_in_order
+    if 0 < x.size <= SLAB_ELEMENTS:
+        return adding(np.asarray(term(x, about)), axis, keepdims=True) + 0.0  # -0.0 as below
     total = np.zeros(about.shape)
     carry = np.zeros(about.shape)
     for window in _slabs(x.shape):

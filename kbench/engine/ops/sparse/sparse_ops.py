@@ -64,28 +64,37 @@ def to_dense(tensor: Operand) -> Tensor:
 # ------------------------------------------------------------------ cast
 
 
-def _cast_infer(x: Spec, *, dtype: str) -> Spec:
+def _cast_infer(x: Spec, *, dtype: str, through: str | None = None) -> Spec:
     return Spec(x.shape, dtype, sparse=True)
 
 
-def _cast_numpy(out: np.ndarray | None, x: Csr, *, dtype: str) -> Csr:
-    return with_data(x, cast_array(x.data, dtype))
+def _cast_numpy(out: np.ndarray | None, x: Csr, *, dtype: str, through: str | None = None) -> Csr:
+    if through is None:
+        return with_data(x, cast_array(x.data, dtype))
+    with np.errstate(all="ignore"):
+        return with_data(x, x.data.astype(through).astype(dtype))
 
 
 CAST = structured(
     "cast_sparse",
     _cast_infer,
     _cast_numpy,
-    lambda g, y, x, dtype: (None,),
+    lambda g, y, x, dtype, through=None: (None,),
     allocates=True,
     sparse=True,
 )
 
 
 @shared
-def cast_sparse(x: Tensor, dtype: str) -> Tensor:
-    """`cast` of a sparse tensor, which stays sparse."""
-    return apply(CAST, x, dtype=sparse_dtype(dtype))
+def cast_sparse(x: Tensor, dtype: str, through: str | None = None) -> Tensor:
+    """`cast` of a sparse tensor, which stays sparse.
+
+    Its entries are first rounded to the dtype `through`, which may be one that SciPy lacks, such as
+    float16.
+    """
+    if through is None:
+        return apply(CAST, x, dtype=sparse_dtype(dtype))
+    return apply(CAST, x, dtype=sparse_dtype(dtype), through=through)
 
 
 # ------------------------------------------------------------------ dot

@@ -5,6 +5,7 @@ The op table (`cases_sparse`) holds the values of each operation; here is what i
 
 from __future__ import annotations
 
+import pickle
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kbench import backend as K
+from kbench.api.operations import sparse_constant
 from kbench.engine.core import cancel, csr
+from kbench.engine.ops.sparse.sparse_ops import cast_sparse
 from kbench.workbench.inspector import summary
 
 VALUES = np.array([[0, 2, 0, -1], [0, 0, 0, 0], [3, 0, 0.5, 0]], "float32")
@@ -264,6 +267,35 @@ def test_what_stays_sparse() -> None:
     np.testing.assert_array_equal(value.toarray(), VALUES)
     with pytest.raises(K.ShapeError, match=r"sparse float32\[2, 3\]"):
         K.function([x], [joined])([sp.csr_array((2, 3))])
+
+
+@pytest.mark.parametrize("through", ["float16", "float32"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "bool"])
+def test_a_cast_rounds_to_a_dtype_that_scipy_lacks(dtype: str, through: str) -> None:
+    values = np.array([[0, 1.0 / 3], [70_000.0, -3.00001]]).astype(dtype)
+    x = K.placeholder((None, None), dtype=dtype, sparse=True)
+    cast = cast_sparse(x, "float32", through=through)
+    assert str(cast.spec) == "sparse float32[?, ?]"
+    with np.errstate(over="ignore"):
+        wanted = values.astype(through).astype("float32")
+    np.testing.assert_array_equal(cast.eval(feed_dict={x: sp.csr_array(values)}), wanted)
+    assert K.gradients(K.sum(K.to_dense(cast)), x) == [None]
+
+
+def test_a_sparse_constant_is_known_and_can_be_fed() -> None:
+    x = sparse_constant(sp.csr_array(VALUES))
+    d = K.variable(np.ones((4, 2)))
+    product = K.dot(x, d)
+    np.testing.assert_array_equal(K.eval(x), VALUES)
+    np.testing.assert_array_equal(K.eval(product), VALUES @ np.ones((4, 2)))
+    (slope,) = K.gradients(K.sum(product), [d])
+    np.testing.assert_array_equal(K.eval(slope), np.repeat(VALUES.sum(0)[:, None], 2, 1))
+    function = K.function([x], [product, slope])
+    for _ in range(12):  # steps are captured after some
+        found = function([sp.csr_array(2 * VALUES)])
+        np.testing.assert_array_equal(found[0], 2 * VALUES @ np.ones((4, 2)))
+    copy = pickle.loads(pickle.dumps(product))
+    np.testing.assert_array_equal(K.eval(copy), K.eval(product))
 
 
 def test_only_the_side_taken_is_computed() -> None:
