@@ -10,7 +10,9 @@ import itertools
 import threading
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbench.engine.runtime import profile
 
@@ -19,8 +21,7 @@ MAX_JOBS = 8
 _numbers = itertools.count(1)
 
 
-@dataclass(frozen=True)
-class WorkerFigures:
+class WorkerFigures(Struct, frozen=True):
     """One worker's part of a job, since it began."""
 
     address: str
@@ -34,8 +35,7 @@ class WorkerFigures:
     state: str = "idle"  # or "working", "lost"
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True):
     """A `fit` or a map, as it stands."""
 
     kind: str  # "fit" or "map"
@@ -55,8 +55,7 @@ class Job:
         return worker.seconds / total if total else 0.0
 
 
-@dataclass
-class Tracker:
+class Tracker(Struct):
     """Collects one job's figures; safe from any thread."""
 
     kind: str

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import dask.array as da
 import numpy as np
 from dask.array.core import common_blockdim
+from msgspec import Struct, field
 
 from kbench.dask.rows.analysis import Known
 from kbench.dask.rows.states import FREE, Rows
@@ -33,8 +33,7 @@ NUMBERS = "biuf"
 """Kinds of NumPy dtypes that a tensor can be made of."""
 
 
-@dataclass
-class Given:
+class Given(Struct):
     """What a function is called with: blocks of arrays, and what all chunks have in common."""
 
     arrays: list[Any] = field(default_factory=list)  # of Dask, in the order of their inputs

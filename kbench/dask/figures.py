@@ -13,10 +13,10 @@ import time
 import weakref
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from dask.callbacks import Callback
+from msgspec import Struct, field
 
 from kbench.dask import activity
 from kbench.dask.worker import NAME, Task, stop
@@ -37,8 +37,7 @@ HERE = "this process"
 """The address of what Dask's own threads compute."""
 
 
-@dataclass
-class _Job:
+class _Job(Struct):
     """A map, and its run that is under way."""
 
     name: str
@@ -226,9 +225,11 @@ class _Local(Callback):
     def _finish(self, graph: Any, state: object, errored: bool) -> None:
         interrupted = errored and isinstance(sys.exc_info()[1], KeyboardInterrupt)
         for name, job in list(_jobs.items()):
-            if job.payload in graph and job.tracker is not None:
-                if interrupted:
-                    stop(name)
+            if job.payload not in graph:
+                continue
+            if interrupted:  # before the first chunk is done, too, when nothing is tracked yet
+                stop(name)
+            if job.tracker is not None:
                 with _lock:
                     _end(job)
                     if not errored:  # else some threads go on for a moment

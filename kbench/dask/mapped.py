@@ -6,11 +6,11 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from distributed import Reschedule
+from msgspec import Struct
 
 from kbench.dask import figures
 from kbench.dask.payload import Payload
@@ -21,8 +21,7 @@ from kbench.engine.core.spec import show
 from kbench.engine.execute.function import Function
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Struct, frozen=True):
     """Which chunk it is, and its rows; None where sizes of chunks are unknown."""
 
     index: int
@@ -151,8 +150,7 @@ def _check_blocks(name: str, blocks: Sequence[Any]) -> int:
     return rows
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """The task of each chunk: called with the payload, the chunk's place and its blocks."""
 
     job: str

@@ -12,10 +12,10 @@ import contextlib
 import threading
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from distributed import Reschedule, WorkerPlugin, get_worker
+from msgspec import Struct
 
 from kbench.dask import versions
 from kbench.engine.core import cancel, fork_safety
@@ -119,8 +119,7 @@ def ready(worker: Any) -> None:
 # ------------------------------------------------------------------ what runs, and how it stops
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """A task that a worker runs: what the scheduler calls it."""
 
     worker: Any
@@ -150,8 +149,7 @@ def current_task() -> Task | None:
     return None if key is None else Task(worker, key)
 
 
-@dataclass(eq=False)
-class _Run:
+class _Run(Struct, eq=False):
     """A thread that computes within `evaluation`."""
 
     worker: str  # its address, "" beside all workers

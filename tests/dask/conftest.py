@@ -6,6 +6,7 @@ All talk over loopback, without a dashboard. What a test does to a shared cluste
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -20,9 +21,15 @@ CONFIGURATION = {
     "distributed.worker.memory.terminate": False,
     "distributed.worker.memory.pause": False,
     "distributed.comm.timeouts.connect": WAIT_SECONDS,
-    "distributed.deploy.lost-worker-timeout": WAIT_SECONDS,
+    # A cluster closes a worker for ever that is away when this time after its loss has passed, be
+    # it for a second loss: a minute after the first is within a test that kills twelve times.
+    "distributed.deploy.lost-worker-timeout": "1 day",
     "distributed.admin.large-graph-warning-threshold": "1GB",
 }
+
+WAITING = {"KBENCH_JIT": "wait"}
+"""Processes that wait for their kernels. Bits are compared between these: NumPy, which computes
+until a kernel is loaded, may round otherwise."""
 
 
 @contextlib.contextmanager
@@ -62,6 +69,28 @@ def client() -> Iterator[Any]:
     """The client of two worker processes of one thread each, shared by the tests of a file."""
     with running_cluster() as found:
         yield found
+
+
+@pytest.fixture
+def make_waiting_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> Callable[..., contextlib.AbstractContextManager[Any]]:
+    """The same of clusters that wait for their kernels, as this process does in the test."""
+    for name, value in WAITING.items():
+        monkeypatch.setenv(name, value)
+    return functools.partial(running_cluster, env=WAITING)
+
+
+@pytest.fixture(scope="module")
+def _waiting_workers() -> Iterator[Any]:
+    with running_cluster(env=WAITING) as found:
+        yield found
+
+
+@pytest.fixture
+def waiting_client(_waiting_workers: Any, make_waiting_cluster: Any) -> Any:
+    """As `client`, of workers that wait for their kernels, as this process does in the test."""
+    return _waiting_workers
 
 
 @pytest.fixture(scope="module")

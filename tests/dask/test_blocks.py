@@ -400,6 +400,22 @@ def test_figures_of_dasks_own_threads() -> None:
     assert not any(job.running for job in activity.jobs() if job.name == "fails")
 
 
+def interrupt(block: np.ndarray) -> np.ndarray:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_before_the_first_chunk_is_done_stops_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stopped: list[str] = []
+    monkeypatch.setattr(figures, "stop", stopped.append)
+    y = map_blocks(layer("early"), da.map_blocks(interrupt, cut(X), meta=X[:0]))
+    with pytest.raises(KeyboardInterrupt):
+        compute(y, "threads")
+    assert len(stopped) == 1
+    assert "early" not in {job.name for job in activity.jobs()}  # nothing was tracked
+
+
 def test_a_map_of_which_nobody_hears_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [100.0]
     monkeypatch.setattr(figures.time, "monotonic", lambda: clock[0])

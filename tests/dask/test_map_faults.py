@@ -21,6 +21,7 @@ import dask.array as da
 import numpy as np
 import psutil
 import pytest
+from busy_machine import is_within
 from distributed.core import Status
 
 from kbench import backend as K
@@ -54,7 +55,8 @@ def processes(cluster: Any) -> list[int]:
     Dask gives a worker up for ever when it dies while it starts, and would have none in the end.
     """
     found = [nanny.process for nanny in list(cluster.workers.values())]
-    return [one.pid for one in found if one is not None and one.status == Status.running]
+    running = [one.pid for one in found if one is not None and one.status == Status.running]
+    return [pid for pid in running if pid is not None]  # None: it has ended by now
 
 
 # ------------------------------------------------------------------ workers
@@ -127,7 +129,7 @@ def test_the_scheduler_killed(distant: Any) -> None:
         with pytest.raises((FutureCancelledError, OSError)):
             dask.compute(y)
         assert time.monotonic() - begin < LOST_SECONDS
-        client.close(timeout=5)
+        client.close(timeout=60)
 
 
 # ------------------------------------------------------------------ interrupts
@@ -162,13 +164,12 @@ def test_interrupts_at_random_moments(make_cluster: Any) -> None:
     before = w.get_value()
     with make_cluster(2) as client:
         y = map_blocks(f, da.from_array(x, chunks=(200, 300)))
-        longest = 0.0
         for _ in range(20):
             with pytest.raises(KeyboardInterrupt), Interrupt(draw.uniform(0.02, 1.5)):
                 dask.compute(y)
                 raise AssertionError("it was over before the interrupt")
-            longest = max(longest, idle_after(lambda: all(client.run(is_idle).values())))
-        assert longest < IDLE_SECONDS, longest
+            seconds = idle_after(lambda: all(client.run(is_idle).values()))
+            assert is_within(seconds, IDLE_SECONDS), seconds
         np.testing.assert_array_equal(w.get_value(), before)
         some = dask.compute(y[:200])[0]
         np.testing.assert_allclose(some, f([x[:200]])[0], rtol=1e-4, atol=1e-5)
@@ -182,7 +183,7 @@ def test_interrupts_of_dasks_own_threads(scheduler: str) -> None:
         with pytest.raises(KeyboardInterrupt), Interrupt(draw.uniform(0.1, 1.0)):
             dask.compute(y, scheduler=scheduler)
             raise AssertionError("it was over before the interrupt")
-        assert idle_after(lambda: not _runs) < IDLE_SECONDS
+        assert is_within(idle_after(lambda: not _runs), IDLE_SECONDS)
     assert dask.compute(y[:5], scheduler=scheduler)[0].shape == (5, 300)
 
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor
 
 
-@dataclass(frozen=True)
-class Free:
+class Free(Struct, frozen=True):
     """It depends on no row, nor on how many there are."""
 
 
-@dataclass(frozen=True)
-class Rows:
+class Rows(Struct, frozen=True):
     """`axis` holds the rows in their order, `per` entries of each, which depend on that row alone
     and not on how many rows there are."""
 
@@ -24,23 +23,20 @@ class Rows:
     per: int = 1
 
 
-@dataclass(frozen=True)
-class Sizes:
+class Sizes(Struct, frozen=True):
     """Integers that tell sizes: entry i is `counts[i]` times the number of rows, where that is
     known; for 0 it does not depend on the rows. A scalar has one entry."""
 
     counts: tuple[int | None, ...]
 
 
-@dataclass(frozen=True)
-class Several:
+class Several(Struct, frozen=True):
     """The results of an operation that has several."""
 
     parts: tuple[State, ...]
 
 
-@dataclass(frozen=True)
-class Mixed:
+class Mixed(Struct, frozen=True):
     """It depends on several rows, or may do so, since `node`, which `why` tells."""
 
     node: Tensor

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from dask.delayed import delayed
+from msgspec import Struct
 
 from kbench.dask.training import pieces
 from kbench.dask.training.program import FIT
 from kbench.engine.core.errors import ArgumentError, shown
 
 
-@dataclass
-class HeldArray:
+class HeldArray(Struct):
     """An array of Dask whose chunks are computed, or will be, and stay on the workers."""
 
     name: str  # what the caller of `fit` calls it

@@ -8,8 +8,9 @@ threads of this process.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from statistics import median
+
+from msgspec import Struct, field
 
 from kbench.dask.training.parts import Work
 from kbench.engine.runtime import threads as own_threads
@@ -20,16 +21,14 @@ LEAST_STEPS = 5
 """Steps whose medians are told."""
 
 
-@dataclass
-class _Step:
+class _Step(Struct):
     computing: float  # of the slowest worker, seconds
     thread_seconds: float  # of all of them
     moved: int  # bytes
     seconds: float = 0.0  # of the whole step
 
 
-@dataclass
-class BreakEven:
+class BreakEven(Struct):
     """Collects steps, and tells what they come to."""
 
     steps: list[_Step] = field(default_factory=list)

@@ -6,8 +6,9 @@ import asyncio
 import time
 import uuid
 from collections.abc import Coroutine
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from kbench.dask.errors import ClusterError
 from kbench.dask.payload import Payload
@@ -30,8 +31,7 @@ SEND_SECONDS = 60.0
 """After which a worker that takes no data counts as unreachable: 7 GB at 1 Gbit/s."""
 
 
-@dataclass
-class Cluster:
+class Cluster(Struct):
     """Who computes: the client of Dask, and what it has sent to the workers."""
 
     client: Any

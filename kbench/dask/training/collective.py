@@ -14,10 +14,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from kbench.dask.errors import ClusterError
 from kbench.dask.training.polling import awaited
@@ -33,8 +33,7 @@ WAIT_SECONDS = 0.02
 """Between two looks at the cancel flag, while a shard waits for the others."""
 
 
-@dataclass(frozen=True)
-class Team:
+class Team(Struct, frozen=True):
     """The shards of one attempt at a step, as each of them knows it."""
 
     attempt: str
@@ -42,8 +41,7 @@ class Team:
     hub: str  # the address of the worker that has the hub
 
 
-@dataclass(frozen=True)
-class Seat:
+class Seat(Struct, frozen=True):
     """A shard's place in its team, for the thread that computes it."""
 
     team: Team
@@ -111,8 +109,7 @@ def _all_mean_gradient(
 ALL_MEAN = structured("all_mean", _all_mean_infer, _all_mean_numpy, _all_mean_gradient, pure=False)
 
 
-@dataclass
-class _Chain:
+class _Chain(Struct):
     """The means of one graph, in the order in which they are made."""
 
     last: Tensor | None = None
@@ -188,8 +185,7 @@ def _plain(value: object) -> np.ndarray:
     return np.asarray(value)
 
 
-@dataclass
-class _Meeting:
+class _Meeting(Struct):
     """One mean of one attempt, while shards come."""
 
     done: asyncio.Future[np.ndarray]

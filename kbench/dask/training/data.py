@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.dask import arrays
 from kbench.dask.training.array_rows import ArrayRows, HeldArray
@@ -30,8 +30,7 @@ VALIDATION = ("validation x", "validation y", "validation sample_weight")
 """What errors call the parts of `validation_data`."""
 
 
-@dataclass(frozen=True)
-class Data:
+class Data(Struct, frozen=True):
     """What a `fit` computes with: by the names above, and all other arguments of Keras' `fit`."""
 
     parts: dict[str, Any]

@@ -12,14 +12,16 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbench.dask import activity, worker
 from kbench.dask.errors import ClusterError
+from kbench.dask.training.cluster import Cluster
 from kbench.dask.training.data import Data
 from kbench.dask.training.interrupts import LostInterrupts
-from kbench.dask.training.program import FIT, build
+from kbench.dask.training.program import FIT, build, packed
 from kbench.dask.training.step import ClusterStep
 from kbench.engine.core.errors import ArgumentError, shown
 
@@ -78,14 +80,20 @@ def fit(
         count = _shards(found, shards)
         tracker = activity.track("fit", str(getattr(model, "name", "model")), _steps(x, arguments))
         try:
-            step = ClusterStep(model, program, store, found, count, tracker, interrupts)
+            cluster = Cluster(found, packed(program))
+            step = ClusterStep(model, program, store, cluster, count, tracker, interrupts)
             result = _trained(model, step, _Keeper(model, step, checkpoint, checkpoint_steps), data)
-            tracker.say(told := step.break_even.sentence())
+            _tell(step.break_even.sentence(), tracker, arguments)
         finally:
             tracker.end()
-    if told and arguments.get("verbose", 1):
-        print(f"{FIT}: {told}")
     return result
+
+
+def _tell(sentence: str, tracker: activity.Tracker, arguments: dict[str, Any]) -> None:
+    """Say in the end whether more workers were worth while, where that is known."""
+    tracker.say(sentence)
+    if sentence and arguments.get("verbose", 1):
+        print(f"{FIT}: {sentence}")
 
 
 def _shards(client: Any, asked: int | None) -> int:
@@ -157,7 +165,7 @@ def _trained(model: Any, step: ClusterStep, keeper: _Keeper, data: Data) -> Any:
     with (
         _instead(model, keeper.train, step.test),
         keeper.telling(),
-        data.held(step.client) as given,
+        data.held(step.cluster.client) as given,
     ):
         return model.fit(**given)
 
@@ -173,8 +181,7 @@ def _instead(model: Any, train: Any, test: Any) -> Iterator[None]:
         model.train_function, model.test_function = before
 
 
-@dataclass
-class _Keeper:
+class _Keeper(Struct):
     """Saves the model now and then, and says what is kept when the cluster is gone."""
 
     model: Any

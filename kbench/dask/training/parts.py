@@ -7,16 +7,15 @@ are both there. So the sum has the same bits, whoever adds first and whichever w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 Place = tuple[int, int]
 """Level and number of a node of the tree; leaves are of level 0."""
 
 
-@dataclass(frozen=True)
-class Work:
+class Work(Struct, frozen=True):
     """What a worker has done for a step, for those who look."""
 
     address: str
@@ -28,8 +27,7 @@ class Work:
     waited: float = 0.0  # seconds of these for other shards
 
 
-@dataclass
-class Part:
+class Part(Struct):
     """Sums over some of the shards: arrays by place in the tree, and who did the work."""
 
     shards: int  # of the whole batch

@@ -7,10 +7,10 @@ The client plans them by row numbers alone (`cut`); tasks of Dask take them out 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.dask.errors import ClusterError
 from kbench.engine.core.errors import describe_value
@@ -20,8 +20,7 @@ Places = slice | np.ndarray
 _Array = TypeVar("_Array")
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Rows of one chunk, and where they are to stand among those that are asked for."""
 
     chunk: int
@@ -29,8 +28,7 @@ class Piece:
     places: Places
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """In the place of a shard's array: rows of one that comes in pieces."""
 
     array: int  # which of the arrays that come so
@@ -38,8 +36,7 @@ class Taken:
     stop: int
 
 
-@dataclass(frozen=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """What the array of a chunk is to be."""
 
     name: str  # of what was given, for errors

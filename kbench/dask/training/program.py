@@ -12,10 +12,10 @@ import importlib
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from kbench import backend as K
 from kbench.dask.payload import Payload, pack
@@ -31,8 +31,7 @@ from kbench.engine.graph.variables import Variable
 FIT = "kbench.dask.fit"
 
 
-@dataclass(frozen=True)
-class Program:
+class Program(Struct, frozen=True):
     """What a worker computes. Both functions take a shard's arrays and then its share.
 
     `train` gives the loss, then gradients, states, metrics as many as the counts say; `test` the
@@ -50,8 +49,7 @@ class Program:
     phase: bool  # the last array is the learning phase
 
 
-@dataclass(frozen=True)
-class Store:
+class Store(Struct, frozen=True):
     """What the client does with the sums over shards. `train` and `test` give the metrics."""
 
     train: Function

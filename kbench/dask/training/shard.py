@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbench.dask.errors import ClusterError
 from kbench.dask.payload import Payload
@@ -31,8 +32,7 @@ MAX_JOBS = 4
 """Models that a worker is ready for."""
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(Struct, frozen=True):
     """Some rows of a batch."""
 
     number: int
@@ -44,8 +44,7 @@ class Shard:
         return sum(int(getattr(array, "nbytes", 0)) for array in self.arrays)
 
 
-@dataclass(frozen=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """All weights of a model at one moment, under a name of their own."""
 
     name: str
@@ -62,8 +61,7 @@ class Weights:
         return object.__sizeof__(self) + self.nbytes  # what Dask counts
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Struct, frozen=True):
     """What all shards of a step have in common."""
 
     team: Team
@@ -71,8 +69,7 @@ class Order:
     testing: bool = False
 
 
-@dataclass
-class _Ready:
+class _Ready(Struct):
     """A program in this process: with functions for as many shards as run side by side."""
 
     program: Program

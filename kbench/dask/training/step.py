@@ -12,11 +12,11 @@ import itertools
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 from distributed.comm.addressing import get_address_host
+from msgspec import Struct, field
 
 from kbench.dask import activity
 from kbench.dask.arrays import is_array
@@ -29,7 +29,7 @@ from kbench.dask.training.collective import Seat, Team
 from kbench.dask.training.interrupts import LostInterrupts
 from kbench.dask.training.parts import Part, merged
 from kbench.dask.training.pieces import Places, Taken
-from kbench.dask.training.program import FIT, Program, Store, packed, version_of, weights_of
+from kbench.dask.training.program import FIT, Program, Store, version_of, weights_of
 from kbench.dask.worker import stop_all
 from kbench.engine.core.errors import ArgumentError, KbenchError
 
@@ -53,24 +53,19 @@ class WorkerLost(Exception):
     """A worker that had shards of this attempt is gone."""
 
 
-@dataclass
-class ClusterStep:
+class ClusterStep(Struct):
     """`train` and `test` take what Keras gives its functions, and give what these give."""
 
     model: Any
     program: Program
     store: Store
-    client: Any
+    cluster: Cluster
     shards: int
     tracker: activity.Tracker
     interrupts: LostInterrupts
     steps: int = 0
     checked: bool = False
-    cluster: Cluster = field(init=False)
     break_even: BreakEven = field(default_factory=BreakEven)
-
-    def __post_init__(self) -> None:
-        self.cluster = Cluster(self.client, packed(self.program))
 
     # -------------------------------------------------------------- what Keras calls
 
@@ -240,7 +235,7 @@ class ClusterStep:
                 ends[address].append(len(some))
                 places[address].append(where)
                 tasks.extend(some)
-        found = self.client.compute(tasks) if tasks else []  # in one message
+        found = self.cluster.client.compute(tasks) if tasks else []  # in one message
         futures.extend(found)
         each = iter(found)
         taken = {
@@ -259,7 +254,7 @@ class ClusterStep:
         come: tuple[list[list[Any]], list[list[Places]]],
         number: int,
     ) -> Any:
-        return self.client.submit(
+        return self.cluster.client.submit(
             shard.run_shards,
             program,
             weights,
@@ -275,7 +270,7 @@ class ClusterStep:
 
     def _merged(self, attempt: str, pair: list[Any], number: int) -> Any:
         key = f"{attempt}-sum-{number}-{uuid.uuid4().hex[:4]}"
-        return self.client.submit(shard.merge_parts, *pair, key=key, pure=False)
+        return self.cluster.client.submit(shard.merge_parts, *pair, key=key, pure=False)
 
     def _place(self) -> int:
         """Which step it is, for random numbers: that of the optimizer, if it counts."""
@@ -286,7 +281,7 @@ class ClusterStep:
 
     def _awaited(self, futures: list[Any], addresses: list[str]) -> list[Part]:
         self._wait(futures, addresses)
-        return self.client.gather(futures)  # type: ignore[no-any-return]
+        return self.cluster.client.gather(futures)  # type: ignore[no-any-return]
 
     def _wait(self, futures: list[Any], addresses: list[str]) -> None:
         from distributed import wait
@@ -337,8 +332,8 @@ class ClusterStep:
         if self.cluster.is_gone() or self.cluster.missed is not None:
             return
         with contextlib.suppress(Exception):
-            self.client.cancel(futures, force=True, reason="the step was cancelled")
-            self.client.run(_stop, attempt, on_error="ignore")
+            self.cluster.client.cancel(futures, force=True, reason="the step was cancelled")
+            self.cluster.client.run(_stop, attempt, on_error="ignore")
 
     def _mark_lost(self) -> None:
         there = self.cluster.look()
