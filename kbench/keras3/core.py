@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from keras.src import tree
 from keras.src.backend.common import KerasVariable, standardize_dtype
-from keras.src.backend.common.dtypes import result_type
+from keras.src.backend.common.dtypes import ALLOWED_DTYPES, result_type
 from keras.src.backend.common.keras_tensor import KerasTensor
 from keras.src.backend.common.stateless_scope import StatelessScope
 from keras.src.backend.common.symbolic_scope import SymbolicScope
@@ -29,19 +29,24 @@ from kbench.keras3.control.api import (
     vectorized_map,
     while_loop,
 )
+from kbench.keras3.matrices import array_of, is_matrix
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.scatter import scatter, scatter_update, slice, slice_update, unstack
 from kbench.keras3.tensor import (
-    WIDE,
     HiddenArray,
     Traced,
     array_as,
-    from_wide,
-    node_of,
+    converted,
+    from_held,
+    held,
+    held_spec,
+    name_of,
     own,
     plain,
-    to_wide,
+    symbol_of,
+    to_held,
     tracing,
+    without_matrices,
 )
 
 __all__ = [
@@ -55,14 +60,14 @@ __all__ = [
 
 SUPPORTS_SPARSE_TENSORS = False
 SUPPORTS_RAGGED_TENSORS = False
-SUPPORTS_COMPLEX_DTYPES = False
+SUPPORTS_COMPLEX_DTYPES = True
 IS_THREAD_SAFE = True
 SIZES_FOR_NONE = (83, 89)
 """Two sizes for each unknown axis: where results differ, the axis is unknown there, too."""
 
 
 class Held:
-    """The value of a variable whose dtype the engine does not have: complex numbers, texts."""
+    """The value of a variable whose dtype the engine does not hold: texts."""
 
     def __init__(self, value: np.ndarray) -> None:
         self.value = value
@@ -88,7 +93,7 @@ class Variable(KerasVariable):  # type: ignore[misc]
             return None
         if tracing.active and not isinstance(self._node, Held):
             return Traced(self._node, self._dtype)
-        return from_wide(self._node.get_value(), self._dtype)
+        return from_held(self._node.get_value(), self._dtype)
 
     @_value.setter
     def _value(self, value: Any) -> None:
@@ -96,11 +101,12 @@ class Variable(KerasVariable):  # type: ignore[misc]
 
     def _made(self, value: Any) -> Any:
         dtype = standardize_dtype(self._dtype)
-        array = np.array(plain(value)).astype(dtype)
+        array = converted(np.array(plain(value)), dtype)
         _owners[id(self)] = self
-        if WIDE.get(dtype, dtype) not in ENGINE_DTYPES:
+        spec = held_spec(array.shape, dtype)
+        if spec.dtype not in ENGINE_DTYPES:
             return Held(array)
-        return K.variable(to_wide(array), dtype=WIDE.get(dtype, dtype), name=self.name)
+        return K.variable(to_held(array), dtype=spec.dtype, name=self.name)
 
     def _initialize(self, value: Any) -> None:
         self._value = value
@@ -112,7 +118,7 @@ class Variable(KerasVariable):  # type: ignore[misc]
         if self._node is None:
             self._value = value
         else:
-            self._node.set_value(to_wide(np.asarray(value).astype(self._dtype)))
+            self._node.set_value(to_held(converted(np.asarray(value), self._dtype)))
 
     def _convert_to_tensor(self, value: Any, dtype: Any = None) -> Any:
         return convert_to_tensor(value, dtype=dtype)
@@ -126,17 +132,27 @@ def owner_of(key: int) -> Variable:
     return _owners[key]
 
 
+def updates_of(state: dict[int, Any], before: dict[int, Any]) -> list[Any]:
+    """Updates of the variables to which a trace has assigned, by what it knew of them before."""
+    return [
+        K.update(owner_of(key)._node, held(value, owner_of(key)._dtype))
+        for key, value in state.items()
+        if value is not before.get(key)
+    ]
+
+
 def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any = None) -> Any:
     """An array of its own, or a symbol of the trace, in a dtype.
 
     Keras' layers add to tensors in place (`x += y`), which must not reach the array of a caller.
-    ValueError for sparse and ragged ones.
+    A matrix of SciPy becomes an array, and in a trace a symbol that is one wherever it is no factor
+    of a product. ValueError for `sparse` and `ragged`.
     """
     if sparse:
         raise ValueError("`sparse=True` is not supported with the kbench backend")
     if ragged:
         raise ValueError("`ragged=True` is not supported with the kbench backend")
-    wanted = None if dtype is None else standardize_dtype(dtype)
+    wanted = dtype if dtype is None or dtype in _NAMES else standardize_dtype(dtype)
     if isinstance(x, KerasTensor):
         return x
     given, x = x, plain(x)
@@ -154,8 +170,12 @@ def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any
     return _as_array(np.asarray(tree.map_structure(plain, x)), wanted)
 
 
+_NAMES = frozenset(ALLOWED_DTYPES)
+"""Dtypes as Keras calls them, which it need not be asked about."""
+
+
 def _as_array(array: np.ndarray, dtype: str | None) -> np.ndarray:
-    if dtype in (None, array.dtype.name, "string"):
+    if dtype in (None, name_of(array.dtype), "string"):
         return array
     return array_as(array, str(dtype))
 
@@ -172,13 +192,18 @@ def _stacked(parts: Any) -> Any:
 
 def convert_to_numpy(x: Any) -> np.ndarray:
     """An array of its own with the value of a tensor."""
+    if is_matrix(x):
+        return array_of(x)
+    if isinstance(x, (list, tuple)) and any(is_matrix(one) for one in x):
+        return np.array([convert_to_numpy(one) for one in x])
     return np.array(plain(x))
 
 
 def is_tensor(x: Any) -> bool:
     """Whether it is an array of numbers, or a symbol of the trace; texts are no tensors.
 
-    Keras asks for the dtype of a tensor, and the dtypes of texts are none that it knows.
+    Keras asks for the dtype of a tensor, and the dtypes of texts are none that it knows. Matrices
+    of SciPy are none either, because their operators are not those of tensors.
     """
     if isinstance(x, (np.ndarray, np.generic)):
         return x.dtype.kind not in "USO" and not isinstance(x, HiddenArray)
@@ -234,12 +259,11 @@ def _symbol(x: Any, size: int) -> Any:
         return x
     sizes = tuple(size if n is None else n for n in x.shape)
     dtype = standardize_dtype(x.dtype)
-    if dtype == "string" or "complex" in dtype:
+    if dtype == "string":
         raise ValueError(f"{x} is {dtype}, which the kbench backend does not trace")
-    wide = WIDE.get(dtype, dtype)
     if tracing.builds_on_values:
-        return Traced(K.constant(np.ones(sizes, wide), dtype=wide), dtype)
-    return Traced(K.placeholder(sizes, dtype=wide), dtype)
+        return Traced(held(np.ones(sizes, dtype)), dtype)
+    return symbol_of(sizes, dtype)
 
 
 def _spec(x: Any, y: Any) -> Any:
@@ -252,7 +276,7 @@ def _spec(x: Any, y: Any) -> Any:
 
 def stop_gradient(variable: Any) -> Any:
     """The same value, through which no gradient passes."""
-    value = plain(variable)
+    value = plain(without_matrices(variable))
     if not isinstance(value, Traced):
         return value
-    return Traced(K.stop_gradient(node_of(value)), value.dtype)
+    return Traced(K.stop_gradient(value.held), value.dtype)

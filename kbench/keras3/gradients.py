@@ -10,7 +10,7 @@ from keras.src.backend.common.stateless_scope import StatelessScope
 from kbench import backend as K
 from kbench.keras3.calls.program import evaluate
 from kbench.keras3.core import traced
-from kbench.keras3.tensor import Traced, finish, from_wide, plain
+from kbench.keras3.tensor import Traced, finish, from_held, plain
 
 
 def traced_gradients(loss: Any, variables: Any) -> list[Any]:
@@ -51,6 +51,6 @@ def gradients(loss: Any, variables: Any) -> list[Any]:
         )
     with StatelessScope(), traced():
         found = traced_gradients(loss(), variables)
-    nodes = [one.node for one in found if isinstance(one, Traced)]
+    nodes = [one.held for one in found if isinstance(one, Traced)]
     values = iter(evaluate(nodes, "gradients"))
-    return [from_wide(next(values), one.dtype) if isinstance(one, Traced) else one for one in found]
+    return [from_held(next(values), one.dtype) if isinstance(one, Traced) else one for one in found]

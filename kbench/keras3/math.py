@@ -10,13 +10,16 @@ import scipy  # whose parts are loaded on first use
 
 from kbench import backend as K
 from kbench.api import operations as engine
-from kbench.api.operations import Spec, numpy_call
+from kbench.api.operations import ArgumentError, ShapeError, Spec, numpy_call
 from kbench.keras3 import linalg
-from kbench.keras3.calls.host import host, operand
+from kbench.keras3.calls.host import BY_PARTS, REAL, common_dtype, host, operand
 from kbench.keras3.calls.planned import planned
-from kbench.keras3.numpy import elementwise, index, layout, reduce
-from kbench.keras3.numpy.elementwise import float_type
-from kbench.keras3.tensor import Traced, finish, in_dtype, is_traced, to_wide
+from kbench.keras3.complex_numbers.parts import joined
+from kbench.keras3.complex_numbers.refusal import real_only, spec_of
+from kbench.keras3.complex_numbers.whole import conjugated
+from kbench.keras3.numpy import curves, elementwise, index, layout, reduce
+from kbench.keras3.numpy.elementwise import float_type, of_floats
+from kbench.keras3.tensor import PARTS, Traced, finish, in_dtype, is_traced, to_wide
 
 _EMPTY = {"sum": 0, "prod": 1}
 _UFUNCS = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -53,13 +56,21 @@ def _segment_rule(kind: str) -> Any:
     return rule
 
 
+def _complex_prod_rule(g: Any, y: Any, data: Any, ids: Any, *rest: Any, **options: Any) -> Any:
+    """The products of the other rows, by division."""
+    whole = index.take(g * conjugated(y), ids, axis=0)
+    return [elementwise.divide(whole, conjugated(data)), None]
+
+
 def _segment(kind: str) -> Any:
+    of_complex = {"sum": BY_PARTS, "prod": _complex_prod_rule}.get(kind, REAL)
+
     def reduced(data: Any, segment_ids: Any, num_segments: Any = None, sorted: bool = False) -> Any:
-        count = int(segment_ids.max()) + 1 if num_segments is None else int(num_segments)
+        count = int(segment_ids.max(initial=-1)) + 1 if num_segments is None else int(num_segments)
         return _segments(kind, data, segment_ids.astype(np.int64), count)
 
     reduced.__name__ = f"segment_{kind}"
-    return host(2, _segment_rule(kind), dtype="same")(reduced)
+    return host(2, _segment_rule(kind), dtype="same", of_complex=of_complex)(reduced)
 
 
 segment_sum = _segment("sum")
@@ -71,32 +82,33 @@ segment_min = _segment("min")
 def top_k(x: Any, k: int, sorted: bool = True) -> tuple[Any, Any]:
     """The largest `k` elements of the last axis, and their places."""
     x = layout.known(x)
-    places: Any
-    if is_traced(x):
-        places = _top_places(x, k)
-    else:
-        places = np.argsort(_downwards(to_wide(x)), -1, kind="stable")[..., :k].astype("int32")
-    return index.take_along_axis(x, places, -1), places
+    real_only("top_k", x=x)
+    if x.shape and not 0 <= k <= x.shape[-1]:
+        told = f"x is {spec_of(x)}, whose last axis has {x.shape[-1]} elements; k is {k}"
+        raise ArgumentError(told, function="top_k")
+    if not is_traced(x):
+        order = _top_places(to_wide(x), k)
+        return np.take_along_axis(x, order, -1), order
+    spec = Spec((*x.node.spec.shape[:-1], k), "int32")
+    places = Traced(numpy_call(lambda array: _top_places(array, k), [x.node], spec))
+    return index.gathered(x, places, len(x.shape) - 1), places
 
 
-def _downwards(x: np.ndarray) -> np.ndarray:
-    return -x if x.dtype.kind == "f" else -x.astype(np.int64)
-
-
-def _top_places(x: Traced, k: int) -> Traced:
-    def places(array: np.ndarray) -> np.ndarray:
-        return np.argsort(_downwards(array), -1, kind="stable")[..., :k].astype(np.int32)
-
-    shape = (*x.node.spec.shape[:-1], k)
-    return Traced(numpy_call(places, [x.node], Spec(shape, "int32")))
+def _top_places(x: np.ndarray, k: int) -> np.ndarray:
+    """The places of the largest elements, NaN before all; of equal ones the first comes first."""
+    order = np.argsort(x[..., ::-1], -1, kind="stable")[..., ::-1]
+    found: np.ndarray = (x.shape[-1] - 1 - order[..., :k]).astype(np.int32)
+    return found
 
 
 @host(2, dtype="bool")
 def in_top_k(targets: Any, predictions: Any, k: int) -> Any:
     """Whether the prediction of the target is among the largest `k`."""
-    rows = np.take_along_axis(predictions, targets[..., None].astype(np.int64), -1)
+    places = targets.astype(np.int64)
+    known = (places >= 0) & (places < predictions.shape[-1])
+    rows = np.take_along_axis(predictions, np.where(known, places, 0)[..., None], -1)
     larger = (predictions > rows).sum(-1)
-    return (larger < k) & np.isfinite(rows[..., 0])
+    return known & (larger < k) & np.isfinite(rows[..., 0])
 
 
 @planned
@@ -104,7 +116,25 @@ def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The logarithm of the sum of exponentials, without overflow."""
     dtype = float_type(x)
     axis = reduce.axes_of(axis)
+    if dtype in PARTS:
+        return _complex_logsumexp(elementwise.cast(x, dtype), axis, keepdims)
     return finish(K.logsumexp(in_dtype(x, dtype), axis, keepdims), dtype)
+
+
+def _complex_logsumexp(x: Any, axis: Any, keepdims: bool) -> Any:
+    real = curves.real(x)
+    real = real if is_traced(real) else Traced(in_dtype(real, str(real.dtype)))
+    top = Traced(K.stop_gradient(reduce.max(real, axis, True, -np.inf).node))
+    found = elementwise.log(reduce.sum(elementwise.exp(x - top), axis, True)) + top
+    return found if keepdims else layout.reshape(found, _without(x.shape, axis))
+
+
+def _without(shape: Any, axis: Any) -> tuple[int, ...]:
+    """A shape without axes, or without all."""
+    if axis is None:
+        return ()
+    places = np.lib.array_utils.normalize_axis_tuple(axis, len(shape))
+    return tuple(size for i, size in enumerate(shape) if i not in places)
 
 
 def cdist(x: Any, y: Any) -> Any:
@@ -115,6 +145,7 @@ def cdist(x: Any, y: Any) -> Any:
         layout.expand_dims(elementwise.cast(x, dtype), -2),
         layout.expand_dims(elementwise.cast(y, dtype), -3),
     )
+    away = elementwise.absolute(away) if dtype in PARTS else away
     return elementwise.sqrt(reduce.sum(elementwise.square(away), -1))
 
 
@@ -129,7 +160,7 @@ def extract_sequences(x: Any, sequence_length: int, sequence_stride: int) -> Any
 # ------------------------------------------------------------------ transforms of Fourier
 
 
-def _pair(x: Any) -> tuple[Any, Any]:
+def _pair(x: Any, name: str) -> tuple[Any, Any]:
     """The real and the imaginary part, as two floats of one dtype."""
     if not isinstance(x, (tuple, list)) or len(x) != 2:
         raise ValueError(
@@ -142,8 +173,29 @@ def _pair(x: Any) -> tuple[Any, Any]:
             "Both the real and imaginary parts should have the same shape. "
             f"Received: x[0].shape = {first.shape}, x[1].shape = {second.shape}"
         )
+    real_only(name, real=first, imag=second)
     dtype = float_type(first, second)
     return elementwise.cast(first, dtype), elementwise.cast(second, dtype)
+
+
+def _get_complex_tensor_from_tuple(x: Any) -> Any:
+    """Complex numbers of a pair of parts: what `keras.ops.polar` asks a backend for."""
+    parts = _pair(x, "polar")
+    dtype = str(common_dtype(*parts, 1j))
+    if not any(map(is_traced, parts)):
+        return (parts[0] + 1j * parts[1]).astype(dtype)
+    real, imaginary = [in_dtype(part, PARTS[dtype]) for part in parts]
+    return joined(real, imaginary, dtype)
+
+
+def _points(name: str, x: Any, size: Any, role: str = "x") -> int | None:
+    """The entries to be transformed, None for those there are; ShapeError where there are none."""
+    if size is None and x.shape[-1] == 0:
+        raise ShapeError(
+            f"{role} is {spec_of(x)}, whose last axis has no elements; give fft_length",
+            function=name,
+        )
+    return None if size is None else int(size)
 
 
 def _halves(found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -167,13 +219,14 @@ def _complex_rule(back: Any, axes: int, forward: bool) -> Any:
 
 def _transform(name: str, form: Any, rule: Any) -> Any:
     def function(x: Any) -> Any:
-        return _halves(form(x[0] + 1j * x[1]))
+        whole = x[0] + 1j * x[1]
+        return _halves(form(whole) if whole.size else whole)
 
     function.__name__ = name
     run = host(1, rule)(function)
 
     def call(x: Any) -> Any:
-        return tuple(run(list(_pair(x))))
+        return tuple(run(list(_pair(x, name))))
 
     call.__name__ = name
     return call
@@ -221,8 +274,10 @@ def _rfft(x: Any, fft_length: Any = None) -> Any:
 def rfft(x: Any, fft_length: Any = None) -> Any:
     """The transform of real numbers, as real and imaginary parts of half the frequencies."""
     x = layout.known(x)
+    real_only("rfft", x=x)
+    size = _points("rfft", x, fft_length)
     x = elementwise.cast(x, float_type(x))
-    return tuple(_rfft(x, None if fft_length is None else int(fft_length)))
+    return tuple(_rfft(x, size))
 
 
 def _irfft_rule(g: Any, y: Any, real: Any, imag: Any, fft_length: Any = None) -> Any:
@@ -253,7 +308,8 @@ def _irfft(x: Any, fft_length: Any = None) -> Any:
 
 def irfft(x: Any, fft_length: Any = None) -> Any:
     """Real numbers from the two parts of half their frequencies."""
-    return _irfft(list(_pair(x)), None if fft_length is None else int(fft_length))
+    parts = _pair(x, "irfft")
+    return _irfft(list(parts), _points("irfft", parts[0], fft_length, "real"))
 
 
 _PERIODIC = {"hann": np.hanning, "hamming": np.hamming}
@@ -268,6 +324,7 @@ def _window(window: Any, length: int, size: int, dtype: str) -> Any:
         points = _PERIODIC[window](length + 1)[:length] if length > 1 else np.ones(length)
     else:
         points = operand(window)
+        real_only("stft", window=points)
         if len(points.shape) != 1 or points.shape[0] != length:
             raise ValueError(
                 f"The shape of `window` must be equal to ({length},), got {tuple(points.shape)}"
@@ -322,7 +379,7 @@ def istft(
     center: bool = True,
 ) -> Any:
     """Weighted pieces, transformed back and added up where they were."""
-    real, imag = _pair(x)
+    real, imag = _pair(x, "istft")
     dtype = str(real.dtype)
     _check_window(sequence_length, fft_length, window)
     weights = _window(window, sequence_length, fft_length, dtype)
@@ -374,6 +431,7 @@ def _erfc(x: Any) -> Any:
     return scipy.special.erfc(x)
 
 
+@of_floats(1)
 @host(1, lambda g, y, x: (g * K.exp(y * y) * (math.sqrt(math.pi) / 2),))
 def erfinv(x: Any) -> Any:
     """The inverse of the error function."""

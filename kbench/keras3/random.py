@@ -16,6 +16,7 @@ from kbench.api.operations import DTYPES as ENGINE_DTYPES
 from kbench.api.operations import seeded_array, seeded_draw
 from kbench.api.operations import where as choose
 from kbench.keras3.calls.host import computed, node_call
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise, layout, reduce
 from kbench.keras3.rules.draws import beta_rule, gamma_rule
 from kbench.keras3.tensor import Traced, any_traced, finish, in_dtype, is_traced, operation
@@ -38,7 +39,7 @@ def _drawn(name: str, draw: Any, shape: Any, dtype: str, seed: Any, *operands: A
     """What `draw(seed, *arrays)` gives for a seed, as a value or as a node of the trace."""
     given = (layout.known(draw_seed(seed)), *[layout.known(one) for one in operands])
     if not any_traced(*given):
-        return computed(draw, given, (), {}, [dtype])
+        return computed(name, draw, given, (), {}, [dtype])
     spec = [(tuple(int(size) for size in shape), dtype)]
     return node_call(name, draw, given, (), {}, RULES.get(name, _no_slope), spec, None)
 
@@ -54,7 +55,11 @@ def _shape(shape: Any) -> tuple[int, ...]:
 
 def _seeded(kind: str, shape: Any, dtype: str, seed: Any, **numbers: float) -> Any:
     """Numbers that the engine draws, compiled where there are many."""
-    key = layout.known(draw_seed(seed))
+    return _of_key(layout.known(draw_seed(seed)), kind, shape, dtype, **numbers)
+
+
+def _of_key(key: Any, kind: str, shape: Any, dtype: str, **numbers: float) -> Any:
+    """The numbers of a seed that was drawn."""
     if is_traced(key):
         return Traced(seeded_draw(key.node, kind, dtype, shape, **numbers), dtype)
     return seeded_array(np.asarray(key), kind, dtype, shape, **numbers)
@@ -164,6 +169,11 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int64", seed: Any =
 
 def dropout(inputs: Any, rate: Any, noise_shape: Any = None, seed: Any = None) -> Any:
     """Zeros in place of a part of the elements; the others grow, so that the mean stays."""
+    return _dropped(inputs, layout.known(draw_seed(seed)), rate, noise_shape)
+
+
+@planned
+def _dropped(inputs: Any, key: Any, rate: Any, noise_shape: Any) -> Any:
     inputs = layout.known(inputs)
     shape = tuple(inputs.shape)
     if noise_shape is not None:
@@ -172,7 +182,7 @@ def dropout(inputs: Any, rate: Any, noise_shape: Any = None, seed: Any = None) -
             for own, given in zip(inputs.shape, noise_shape, strict=True)
         )
     kept = 1.0 - rate
-    mask = _seeded("below", shape, "bool", seed, p=float(kept))
+    mask = _of_key(key, "below", shape, "bool", p=float(kept))
     dtype = str(inputs.dtype)
     zero = elementwise.cast(0, dtype)
     return elementwise.where(mask, elementwise.cast(elementwise.divide(inputs, kept), dtype), zero)

@@ -40,6 +40,10 @@ REPAIRS = {
         ' the Trainer class."\n    )\n',
         "else:\n    from keras_kbench.src.trainer import Trainer\n",
     ),
+    "keras.src.optimizers.optimizer": (
+        "else:\n\n    class BackendOptimizer(base_optimizer.BaseOptimizer):\n        pass\n",
+        "else:\n    from keras_kbench.src.optimizer import BackendOptimizer\n",
+    ),
     "keras.src.utils.backend_utils": (
         '        if self._backend == "openvino":\n',
         '        if self._backend == "kbench":\n'
@@ -57,6 +61,11 @@ REPAIRS = {
         "        ExportArchive as BackendSavedModelExportArchive,\n    )\n",
     ),
 }
+
+COMPOSED = {
+    "keras.src.ops.nn": ("_layer_normalization", "_rms_normalization"),
+}
+"""Functions that Keras composes of many of the backend's: their eager calls keep a plan, too."""
 
 
 def chosen() -> str | None:
@@ -84,7 +93,7 @@ def repaired(
     name: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> importlib.machinery.ModuleSpec | None:
     """How a module is loaded where kbench is Keras' backend; None where it stays as it is."""
-    if not (name == "keras" or name in REPAIRS) or chosen() != "kbench":
+    if not (name == "keras" or name in REPAIRS or name in COMPOSED) or chosen() != "kbench":
         return None
     if name == "keras" and not only_tensorflow(installed()):
         return None
@@ -103,6 +112,8 @@ class _Loader(importlib.machinery.SourceFileLoader):
             raise ImportError(
                 f"Keras {installed()} runs on TensorFlow alone, and {GENERATIONS}; {REMEDY}"
             )
+        if fullname not in REPAIRS:
+            return super().get_code(fullname)
         source = self.get_data(self.path).decode()
         old, new = REPAIRS[fullname]
         if source.count(old) != 1:
@@ -113,6 +124,17 @@ class _Loader(importlib.machinery.SourceFileLoader):
         super().exec_module(module)
         if module.__name__ == "keras.src.backend":
             _begin(module)
+        for name in COMPOSED.get(module.__name__, ()):
+            _keep_plans(module, name)
+
+
+def _keep_plans(module: ModuleType, name: str) -> None:
+    """Let eager calls of a function keep their plan; of another Keras it may not be there."""
+    from kbench.keras3.calls.planned import planned  # Keras is there by now
+
+    function = getattr(module, name, None)
+    if inspect.isfunction(function):
+        setattr(module, name, planned(function))
 
 
 def _begin(package: ModuleType) -> None:

@@ -10,8 +10,10 @@ import numpy as np
 from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
 from kbench.keras3.calls.host import node_call
+from kbench.keras3.complex_numbers.parts import by_parts, moved
+from kbench.keras3.complex_numbers.refusal import real_only
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import Traced, any_traced, in_dtype, is_traced, plain, to_wide
+from kbench.keras3.tensor import PARTS, Traced, any_traced, in_dtype, is_traced, plain, to_wide
 
 _UFUNCS = {
     "add": np.add, "max": np.maximum, "min": np.minimum, "mul": np.multiply,
@@ -75,6 +77,8 @@ def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: Any = Non
     updates = elementwise.cast(layout.known(plain(updates)), str(inputs.dtype))
     if reduction not in (None, *_UFUNCS):
         raise ValueError(f"scatter_update: reduction must be one of {[None, *_UFUNCS]}")
+    if reduction in ("max", "min"):
+        real_only("scatter_update", inputs=inputs)
     if not any_traced(inputs, indices, updates):
         found = _stored(to_wide(inputs), indices, to_wide(updates), reduction)
         return found.astype(inputs.dtype)
@@ -91,9 +95,24 @@ def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: Any = Non
         return cleared.node, None, taken
 
     dtype = str(inputs.dtype)
+    if dtype in PARTS:
+        return _by_parts(inputs, indices, updates, reduction)
     given = (inputs, elementwise.cast(indices, "int64"), updates)
     spec = [(tuple(inputs.shape), dtype)]
     return node_call("scatter", _stored, given, (reduction,), {}, rule, spec, None)
+
+
+def _by_parts(inputs: Any, indices: Any, updates: Any, reduction: Any) -> Any:
+    """The same with complex numbers, whose parts are put in or added one by one."""
+    if reduction == "mul":
+        raise NotImplementedError(
+            "scatter_update: reduction='mul' of complex numbers is not available in a traced step"
+        )
+
+    def build(node: Any, values: Any) -> Any:
+        return scatter_update(Traced(node), indices, Traced(values), reduction).node
+
+    return by_parts(build, [inputs, updates], str(inputs.dtype))
 
 
 def slice(inputs: Any, start_indices: Any, shape: Any) -> Any:
@@ -101,12 +120,11 @@ def slice(inputs: Any, start_indices: Any, shape: Any) -> Any:
     inputs, starts = layout.known(plain(inputs)), _starts(start_indices)
     sizes = _block_sizes(inputs, starts, shape)
     if any_traced(inputs, starts):
-        node = in_dtype(inputs, str(inputs.dtype))
         first = [
             s.node if is_traced(s) else min(int(s), n - size)
             for s, n, size in zip(starts, inputs.shape, sizes, strict=True)
         ]
-        return Traced(K.slice(node, first, list(sizes)), str(inputs.dtype))
+        return moved(lambda node: K.slice(node, first, list(sizes)), inputs)
     return inputs[_block(inputs, starts, sizes)]
 
 

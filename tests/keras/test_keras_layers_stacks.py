@@ -143,7 +143,7 @@ def test_random_stacks(stack):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @given(stacks)
-@settings(max_examples=640, suppress_health_check=list(HealthCheck))
+@settings(max_examples=320, suppress_health_check=list(HealthCheck))
 def test_many_random_stacks(stack):
     agree(*stack)
 
@@ -211,6 +211,6 @@ def test_random_stacks_of_unknown_sizes(stack):
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @given(spatial_stacks)
-@settings(max_examples=640, suppress_health_check=list(HealthCheck))
+@settings(max_examples=320, suppress_health_check=list(HealthCheck))
 def test_many_random_stacks_of_unknown_sizes(stack):
     open_agrees(*stack)

@@ -13,7 +13,7 @@ import pytest
 def test_a_short_run_measures_kbench_alone(run_kbench, tmp_path):
     out = tmp_path / "out.json"
     options = ["--peers", "", "--rounds", "1", "--seconds", "0.05", "--json", str(out)]
-    done = run_kbench("bench", "--keras3", "--only", "mlp,eager,imports", *options)
+    done = run_kbench("bench", "--keras3", "--only", "mlp,eager,imports", *options, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(out.read_text())
     row = report["rows"]["mlp"]["kbench"]

@@ -120,6 +120,21 @@ class _Joined(layers.Layer):
 NUMBERS = np.array([1, 22, 333])
 
 
+def test_a_layer_gets_the_dict_that_it_is_given():
+    class Halves(keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self._convert_input_args = False
+
+        def call(self, data):
+            data["x"] = data["x"] / 2
+            return data
+
+    given = {"x": np.ones(2), "y": np.ones(3)}
+    assert Halves()(given)["x"] is given["x"]
+    assert given["x"].tolist() == [0.5, 0.5]
+
+
 @pytest.mark.parametrize(
     ("words", "more", "wanted"),
     [

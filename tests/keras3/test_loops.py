@@ -287,6 +287,7 @@ def test_the_log_says_why_a_loop_is_laid_out(name, caplog):
     (entry,) = caplog.messages
     assert re.search(reason, entry)
     assert "are laid out one by one: " in entry
+    assert "/" not in entry  # the line is told as errors tell it
 
 
 def test_a_loop_that_is_one_operation_is_not_in_the_log(caplog):

@@ -1,6 +1,7 @@
 """Eager calls that keep their plan: as without one, never stale, in memory of their own."""
 
 import keras3_there  # noqa: F401  # isort: skip
+import importlib
 import threading
 
 import keras
@@ -14,6 +15,7 @@ from kbench.keras3.calls import planned
 from kbench.keras3.calls.planned import Plan, Plans, plans
 from kbench.keras3.calls.program import programs
 from kbench.keras3.gradients import gradients
+from kbench.keras3.repairs import COMPOSED
 
 DRAW = np.random.RandomState(11)
 X = DRAW.uniform(0.1, 0.9, (4, 6)).astype("float32")
@@ -52,6 +54,12 @@ CALLS = {
     "batch_normalization": (
         lambda x, m, v: ops.batch_normalization(x, m, v, axis=-1), X, X[0], Y[0],
     ),
+    "layer_normalization": (lambda x, g: ops.layer_normalization(x, g[0], x[0]), X, Y),
+    "rms_normalization": (lambda x, g: ops.rms_normalization(x, g[0]), X, Y),
+    "resize": (lambda x: ops.image.resize(x, (4, 9)), IMAGE),
+    "resize_whole": (lambda x: ops.image.resize(x, (12, 6)), IMAGE),
+    "resize_bicubic": (lambda x: ops.image.resize(x, (12, 9), "bicubic"), IMAGE),
+    "dropout": (lambda x: keras.random.dropout(x, 0.5, seed=3), X),
     "attention": (lambda x: ops.dot_product_attention(x, x, x, is_causal=True), HEADS),
 }  # fmt: skip
 
@@ -226,6 +234,41 @@ def test_threads_share_plans():
     for one in threads:
         one.join()
     assert not wrong and _count() == 6
+
+
+CURVES = "exp log log1p expm1 sqrt sin cos tanh erf".split()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 1e-6), ("float16", 2e-3)])
+@pytest.mark.parametrize("name", CURVES)
+def test_curves_of_large_arrays_keep_a_plan(name, dtype, tolerance):
+    function = getattr(ops, name)
+    x = DRAW.uniform(0, 3, (160, 256)).astype(dtype)
+    x[0, :4] = np.nan, np.inf, -np.inf, -1.0
+    wanted = function(x[:16])  # too few for a plan
+    assert _count() == 0
+    for _ in range(3):
+        found = function(x)
+        assert found.dtype == dtype and found.shape == x.shape
+        np.testing.assert_allclose(found[:16], wanted, rtol=tolerance, atol=tolerance)
+    assert _count() == 1
+
+
+def test_a_drawn_seed_moves_on_beside_a_plan():
+    seed = keras.random.SeedGenerator(7)
+    first = [keras.random.dropout(np.ones(600, "float32"), 0.5, seed=seed) for _ in range(4)]
+    assert _count() == 1
+    assert all(np.any(one != other) for one, other in zip(first, first[1:], strict=False))
+    again = keras.random.SeedGenerator(7)
+    for one in first:
+        other = keras.random.dropout(np.ones(600, "float32"), 0.5, seed=again)
+        np.testing.assert_array_equal(one, other)
+
+
+def test_every_function_that_keras_composes_is_there():
+    for name, functions in COMPOSED.items():
+        for function in functions:
+            assert hasattr(getattr(importlib.import_module(name), function), "__wrapped__")
 
 
 # ------------------------------------------------------------------ loops of one's own

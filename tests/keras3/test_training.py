@@ -1,9 +1,12 @@
 """Models of Keras 3 train on kbench as mathematics says."""
 
 import keras3_there  # noqa: F401  # isort: skip
+import random
+
 import keras
 import numpy as np
 import pytest
+import scipy.sparse
 from keras import layers
 
 
@@ -53,3 +56,60 @@ def test_fit_evaluate_predict_save_and_load(tmp_path):
             other = keras.models.clone_model(model)
             other.load_weights(tmp_path / name)
         np.testing.assert_array_equal(other.predict(x, verbose=0), chances)
+
+
+POWERS = 2.0 ** np.arange(12, dtype="float32")[:, None]
+"""Data of which each sum tells the rows that it is made of."""
+
+
+def _rows(model, x):
+    """The rows of each call of a step, in order, of two epochs of `fit`."""
+    found, seen = [], [0, 0.0]
+
+    class Watch(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            seen[:] = [0, 0.0]
+
+        def on_train_batch_end(self, batch, logs=None):
+            total = (batch + 1) * 3 * logs["loss"]  # of all batches of the epoch so far
+            found.append(f"{round(total - seen[1]):012b}")
+            seen[:] = [batch + 1, total]
+
+    model.fit(x, 0 * POWERS, batch_size=3, epochs=2, verbose=0, callbacks=[Watch()])
+    return found
+
+
+def _ordered(seed, skipped, batch):
+    """The rows of each batch by NumPy's permutations of a seed, of which some are left out."""
+    draw = np.random.RandomState(seed)
+    orders = [draw.permutation(12) for _ in range(skipped + 2)][skipped:]
+    parts = np.concatenate(orders).reshape(-1, batch)
+    return [f"{sum(1 << row for row in part):012b}" for part in parts], draw.randint(1 << 30)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"run_eagerly": True}, id="eager", marks=pytest.mark.slow),
+        pytest.param({"steps_per_execution": 2}, id="two_steps"),
+        pytest.param({"jit_compile": False}, id="without_kernels"),
+    ],
+)
+def test_a_seed_gives_the_order_of_rows_in_every_model(options, sparse):
+    """Keras takes a batch of a compiled model's first data to build the loss, also on JAX."""
+    x = scipy.sparse.csr_matrix(POWERS) if sparse else POWERS
+    batch = 3 * options.get("steps_per_execution", 1)
+    for kind in ("first", "second", "evaluated"):
+        dense = layers.Dense(1, use_bias=False, kernel_initializer="ones")
+        model = keras.Sequential([keras.Input((1,)), dense, layers.Dropout(0.0)])
+        model.compile(keras.optimizers.SGD(0.0), "mae", **options)
+        if kind == "evaluated":
+            model.evaluate(x, POWERS, batch_size=3, verbose=0)
+        for fit in range(2):
+            keras.utils.set_random_seed(7)
+            orders, after = _ordered(7, int(fit == 0 and kind != "evaluated"), batch)
+            assert _rows(model, x) == orders, (kind, fit)
+            assert np.random.randint(1 << 30) == after
+            assert random.random() == random.Random(7).random()

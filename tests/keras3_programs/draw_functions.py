@@ -279,8 +279,8 @@ class Sloping(keras.Model):
         return ops.sum(y_pred)
 
 
-def record(seed: int) -> dict[str, Any]:
-    """Values by name: at once, in a step, by their specifications; and gradients."""
+def record(seed: int, slopes: bool = True) -> dict[str, Any]:
+    """Values by name: at once, in a step, by their specifications; and gradients, if wanted."""
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         program = Program(seed)
@@ -289,8 +289,9 @@ def record(seed: int) -> dict[str, Any]:
             "eager": lambda: program.values(program.leaves),
             "step": lambda: Predicting(program).predict_on_batch(list(program.leaves)),
             "spec": lambda: _specified(program),
-            "slope": lambda: _slopes(program),
         }
+        if slopes:
+            ways["slope"] = lambda: _slopes(program)
         for name, way in ways.items():
             try:
                 values = way()

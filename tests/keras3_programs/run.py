@@ -11,22 +11,30 @@ import numpy as np
 from keras3_programs.draw_model import Drawn
 
 
-def record(drawn: Drawn, **options: Any) -> dict[str, Any]:
-    """Outputs, logs and weights by name, of a few steps of training."""
+def record(drawn: Drawn, calls: bool = True, **options: Any) -> dict[str, Any]:
+    """Outputs, logs and weights by name, of a few steps of training.
+
+    Without `calls`, what does not depend on options of `compile` is left out: the outputs before.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _record(drawn, options)
+        return _record(drawn, calls, options)
 
 
-def _record(drawn: Drawn, options: dict[str, Any]) -> dict[str, Any]:
+def _record(drawn: Drawn, calls: bool, options: dict[str, Any]) -> dict[str, Any]:
     x, y, weight = drawn.given()
     model, found = drawn.model, {}
     size = {"batch_size": drawn.batch, "verbose": 0}
     for at in [layer for layer in model._flatten_layers() if getattr(layer, "stateful", False)]:
         at.reset_states() if hasattr(at, "reset_states") else at.reset_state()
-    found |= _named("before", model.predict(x, **size))
-    found |= _named("called", model(x, training=False))
-    found |= _named("training", model(x, training=True))
+    if calls:
+        whole = [v for v in model.variables if "float" not in str(v.dtype)]
+        before = [np.array(keras.ops.convert_to_numpy(v)) for v in whole]  # seeds
+        found |= _named("before", model.predict(x, **size))
+        found |= _named("called", model(x, training=False))
+        found |= _named("training", model(x, training=True))
+        for variable, value in zip(whole, before, strict=True):
+            variable.assign(value)
     drawn._set_weights()
     drawn.compile(**options)
     history = model.fit(x, y, sample_weight=weight, epochs=2, shuffle=False, **size).history

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from keras.src import tree
@@ -19,17 +19,24 @@ from keras.src.backend.common.dtypes import result_type
 from keras.src.backend.common.keras_tensor import KerasTensor
 
 from kbench import backend as K
-from kbench.api.operations import Spec, Tensor, numpy_call, numpy_calls
+from kbench.api.operations import Tensor, numpy_call, numpy_calls
 from kbench.keras3.calls.planned import NotAlike, add_to_key
+from kbench.keras3.complex_numbers.parts import by_parts, moved
+from kbench.keras3.complex_numbers.refusal import is_complex, refused, spec_of
+from kbench.keras3.complex_numbers.whole import rule_on_symbols
 from kbench.keras3.tensor import (
     WIDE,
     NotTracedError,
     Traced,
-    from_wide,
-    in_dtype,
+    converted,
+    from_held,
+    held,
+    held_spec,
     is_traced,
+    name_of,
     own,
     plain,
+    to_held,
     to_wide,
 )
 
@@ -42,7 +49,14 @@ WHOLE = ("int8", "uint8", "int16", "uint16", "bool")
 
 def dtype_of(x: Any) -> Any:
     """The dtype of an operand, or the Python type of a number, which promotes weakly."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return _standard(x.dtype)
     return standardize_dtype(x.dtype) if hasattr(x, "dtype") else type(x)
+
+
+@functools.lru_cache
+def _standard(dtype: np.dtype) -> str:
+    return str(standardize_dtype(dtype))
 
 
 def common_dtype(*operands: Any) -> str:
@@ -58,11 +72,16 @@ def _common(floatx: str, *kinds: Any) -> str:
 
 def operand(x: Any) -> Any:
     """An operand as an array, a traced value, or a number of Python."""
-    from kbench.keras3.core import convert_to_tensor
-
-    if isinstance(x, (Traced, np.ndarray, bool, int, float, complex)) or x is None:
+    if isinstance(x, (np.ndarray, Traced, bool, int, float, complex)) or x is None:
         return x
-    return convert_to_tensor(plain(x))
+    x = plain(x)
+    return x if isinstance(x, (Traced, np.ndarray)) else _converted(x)
+
+
+def _converted(x: Any) -> Any:
+    from kbench.keras3.core import convert_to_tensor  # `core` is made of functions of this file
+
+    return convert_to_tensor(x)
 
 
 def symbol(x: Any) -> Any:
@@ -80,7 +99,7 @@ def ruled(name: str, *arguments: Any, **options: Any) -> Any:
     return getattr(ops, name)(*given[0], **given[1])
 
 
-def _result_dtypes(name: str, given: Any, rest: Any, options: dict[str, Any]) -> list[str]:
+def result_dtypes(name: str, given: Any, rest: Any, options: dict[str, Any]) -> list[str]:
     leaves = [dtype_of(leaf) for leaf in tree.flatten(given)]
     key: Any = (name, config.floatx(), tuple(leaves), repr(rest), repr(options))
     if any(hasattr(leaf, "shape") for leaf in tree.flatten((rest, options))):
@@ -101,21 +120,34 @@ def _ready(x: Any, floating: bool) -> Any:
     if not isinstance(x, np.ndarray):
         return x
     x = to_wide(x)
-    if x.dtype == np.float16 or (floating and x.dtype.name in WHOLE):
+    if x.dtype == np.float16 or (floating and name_of(x.dtype) in WHOLE):
         return x.astype(np.float32)
     return x
 
 
-def computed(function: Any, given: Any, rest: Any, options: Any, dtypes: list[str]) -> Any:
+def solved(name: str, function: Any, given: Any, arguments: Any, options: Any) -> Any:
+    """What a function of NumPy finds; LAPACK's error says the name and what was given."""
+    try:
+        return function(*arguments, **options)
+    except np.linalg.LinAlgError as error:
+        roles = inspect.signature(function).parameters
+        pairs = zip(roles, given, strict=False)
+        told = [f"{role} is {spec_of(x)}" for role, x in pairs if hasattr(x, "shape")]
+        raise np.linalg.LinAlgError(f"{name}: {', '.join(told)}: {error}") from None
+
+
+def computed(
+    name: str, function: Any, given: Any, rest: Any, options: Any, dtypes: list[str]
+) -> Any:
     """What NumPy finds, in the dtypes of the results."""
     floating = "float" in dtypes[0]
     arrays = tree.map_structure(lambda x: _ready(x, floating), given)
     with np.errstate(all="ignore"):
-        found = function(*arrays, *rest, **options)
+        found = solved(name, function, given, (*arrays, *rest), options)
         if isinstance(found, (tuple, list)):
             parts = zip(found, dtypes, strict=True)
-            return type(found)([np.asarray(one).astype(dtype) for one, dtype in parts])
-        return own(np.asarray(found).astype(dtypes[0], copy=False))
+            return type(found)([converted(np.asarray(one), kind, True) for one, kind in parts])
+        return own(converted(np.asarray(found), dtypes[0]))
 
 
 _as_it_is: dict[Any, np.dtype] = {}
@@ -153,10 +185,33 @@ def _note(key: Any, given: Any, dtypes: list[str]) -> None:
         _as_it_is[key] = np.dtype(dtypes[0])
 
 
-def _own_result(found: Any, dtype: np.dtype, arguments: Any) -> Any:
-    """One result as an array of a dtype, in memory of its own."""
+def _own_result(name: str, function: Any, arguments: Any, options: Any, dtype: np.dtype) -> Any:
+    """The one result of a function as an array of a dtype, in memory of its own."""
+    with np.errstate(all="ignore"):
+        found = solved(name, function, arguments, arguments, options)
     array = own(np.asarray(found).astype(dtype, copy=False))
     return array.copy() if any(array is x for x in arguments) else array
+
+
+REAL, BY_PARTS = "real", "by parts"
+"""What a function does with complex numbers, where it has no rule for them: it takes none, or it
+is applied to the parts of its first operand."""
+
+
+def flat(g: Any, y: Any, *given: Any, **options: Any) -> list[None]:
+    """The rule of a function of complex numbers that passes no gradient on."""
+    return [None] * len(given)
+
+
+class Declared(NamedTuple):
+    """A function as `host` declares it."""
+
+    name: str
+    function: Callable[..., Any]
+    rule: Callable[..., Any] | None
+    dtype: Any
+    moves: bool
+    of_complex: Any
 
 
 def host(
@@ -165,6 +220,7 @@ def host(
     dtype: Any = None,
     moves: bool = False,
     name: str | None = None,
+    of_complex: Any = REAL,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """A function of arrays as a function of Keras.
 
@@ -172,20 +228,22 @@ def host(
     the gradient, on nodes: `rule(g, y, *operands, *options)`. `dtype` is the dtype of the result
     where Keras' rule is not asked: a name, "same", or a function of the operands that lists the
     dtypes. With `moves` the function only moves elements, so that it is traced as a gather,
-    gradient included.
+    gradient included. `of_complex` is the rule for complex numbers, on symbols: with the gradients
+    that `complex_numbers/whole.py` describes, None where there is no gradient, else `REAL` or
+    `BY_PARTS`.
     """
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         called = name or function.__name__
         names = tuple(inspect.signature(function).parameters) if operands else ()
+        declared = Declared(called, function, rule, dtype, moves, of_complex)
 
         @functools.wraps(function)
         def call(*arguments: Any, **options: Any) -> Any:
             key = _key(function, operands, arguments, options)
             ruled_dtype = _as_it_is.get(key) if key else None
             if ruled_dtype is not None:
-                with np.errstate(all="ignore"):
-                    return _own_result(function(*arguments, **options), ruled_dtype, arguments)
+                return _own_result(called, function, arguments, options, ruled_dtype)
             while len(arguments) < operands and names[len(arguments)] in options:
                 arguments = (*arguments, options.pop(names[len(arguments)]))
             given: Any = tuple(
@@ -193,21 +251,62 @@ def host(
                 for x in arguments[:operands]
             )
             rest = arguments[operands:]
-            if any(is_traced(leaf) for leaf in tree.flatten(given)):
-                _check_options(called, rest, options)
-                if moves:
-                    return _moved(function, given[0], rest, options)
-                return _traced(called, function, given, rest, options, rule, dtype)
-            known = any(hasattr(leaf, "shape") for leaf in tree.flatten(given))
+            leaves = tree.flatten(given)
+            has_complex = any(map(is_complex, leaves))
+            if has_complex and not moves:
+                _check_complex(called, given, names, of_complex)
+            if any(map(is_traced, leaves)):
+                return _symbolic(declared, call, given, rest, options, has_complex)
+            known = any(hasattr(leaf, "shape") for leaf in leaves)
             given = tuple(_as_arrays(x, known) for x in given)
-            dtypes = _told(dtype, given) or _result_dtypes(called, given, rest, options)
+            dtypes = _told(dtype, given) or result_dtypes(called, given, rest, options)
+            if has_complex and dtype is None:
+                dtypes = _complex_dtypes(dtypes, leaves)
             if key:
                 _note(key, given, dtypes)
-            return computed(function, given, rest, options, dtypes)
+            return computed(called, function, given, rest, options, dtypes)
 
         return call
 
     return declare
+
+
+def _symbolic(
+    one: Declared, call: Any, given: Any, rest: Any, options: Any, has_complex: bool
+) -> Any:
+    """A function of symbols; `call` is what Keras calls."""
+    _check_options(one.name, rest, options)
+    if one.moves:
+        return _moved(one.function, given[0], rest, options)
+    if has_complex and one.of_complex == BY_PARTS:
+        return _each_part(call, given, rest, options)
+    given = tuple(_as_arrays(x, False) for x in given) if has_complex else given
+    return _traced(one, given, rest, options, has_complex)
+
+
+def _check_complex(name: str, given: Any, names: tuple[str, ...], of_complex: Any) -> None:
+    """DtypeError for a complex operand that the function does not take."""
+    first = {REAL: 0, BY_PARTS: 1}.get(of_complex, len(given))
+    for role, x in zip(names[first:], given[first:], strict=False):
+        for one in x if isinstance(x, (list, tuple)) else [x]:
+            if is_complex(one):
+                raise refused(one, name, role)
+
+
+def _complex_dtypes(dtypes: list[str], leaves: list[Any]) -> list[str]:
+    """Dtypes of results of complex numbers, where Keras' rule says float of some functions."""
+    wanted = common_dtype(*leaves, 0.0)
+    return [wanted if "float" in dtype else dtype for dtype in dtypes]
+
+
+def _each_part(call: Any, given: Any, rest: Any, options: Any) -> Traced:
+    """A function of complex numbers that is the same for both parts of its first operand."""
+    first, *others = given
+
+    def build(node: Tensor) -> Any:
+        return call(Traced(node), *others, *rest, **options).node
+
+    return by_parts(build, [first], str(first.dtype))
 
 
 def _check_options(name: str, rest: Any, options: Any) -> None:
@@ -224,11 +323,9 @@ def _is_list(x: Any) -> bool:
 
 def _as_arrays(x: Any, known: bool) -> Any:
     """The operand; numbers of Python stay what they are beside an array, which they adapt to."""
-    from kbench.keras3.core import convert_to_tensor
-
     if isinstance(x, (bool, int, float)):
-        return x if known else convert_to_tensor(x)
-    return convert_to_tensor(x) if isinstance(x, (np.generic, complex)) else x
+        return x if known else _converted(x)
+    return _converted(x) if isinstance(x, (np.generic, complex)) else x
 
 
 def _told(dtype: Any, given: Any) -> list[str] | None:
@@ -243,26 +340,24 @@ def _told(dtype: Any, given: Any) -> list[str] | None:
     ]
 
 
-def _traced(
-    name: str,
-    function: Any,
-    given: Any,
-    rest: Any,
-    options: dict[str, Any],
-    rule: Callable[..., Any] | None,
-    dtype: Any,
-) -> Any:
+def _traced(one: Declared, given: Any, rest: Any, options: dict[str, Any], on_symbols: bool) -> Any:
     """The function as a node of the graph."""
-    ruling = ruled(name, *given, *rest, **options)
-    specs = [(tuple(one.shape), standardize_dtype(one.dtype)) for one in tree.flatten(ruling)]
-    if dtype is not None:
-        told = _told(dtype, given) or []
+    ruling = ruled(one.name, *given, *rest, **options)
+    specs = [(tuple(leaf.shape), standardize_dtype(leaf.dtype)) for leaf in tree.flatten(ruling)]
+    told = None
+    if one.dtype is not None:
+        told = _told(one.dtype, given) or []
+    elif on_symbols:
+        told = _complex_dtypes([kind for _, kind in specs], tree.flatten(given))
+    if told is not None:
         specs = [(shape, kind) for (shape, _), kind in zip(specs, told, strict=True)]
     if any(None in shape for shape, _ in specs):
         raise NotTracedError(
-            f"{name}: the shape of the result depends on values, which a traced step does not know"
+            f"{one.name}: the shape of the result depends on values, which a traced step does not "
+            "know"
         )
-    return node_call(name, function, given, rest, options, rule, specs, ruling)
+    rule = one.of_complex if on_symbols else one.rule
+    return node_call(one.name, one.function, given, rest, options, rule, specs, ruling, on_symbols)
 
 
 def node_call(
@@ -274,37 +369,44 @@ def node_call(
     rule: Callable[..., Any] | None,
     specs: list[tuple[tuple[int, ...], str]],
     structure: Any,
+    on_symbols: bool = False,
 ) -> Any:
-    """A node that calls `function`; the operands that are traced or arrays become its inputs."""
+    """A node that calls `function`; the operands that are traced or arrays become its inputs.
+
+    The rule is one on nodes, or one on symbols, as complex numbers need it.
+    """
     leaves = tree.flatten(given)
     places = [i for i, leaf in enumerate(leaves) if hasattr(leaf, "shape")]
     own = [standardize_dtype(leaves[i].dtype) for i in places]
-    nodes = [in_dtype(leaves[i], kind) for i, kind in zip(places, own, strict=True)]
+    nodes = [held(leaves[i], kind) for i, kind in zip(places, own, strict=True)]
     dtypes = [kind for _, kind in specs]
+    is_single = len(specs) == 1 and not isinstance(structure, (tuple, list))
 
     def run(*arrays: np.ndarray) -> Any:
         filled = list(leaves)
         for i, array, kind in zip(places, arrays, own, strict=True):
-            filled[i] = from_wide(array, kind)
+            filled[i] = from_held(array, kind)
         packed = tree.pack_sequence_as(given, filled)
-        found = computed(function, packed, rest, options, dtypes)
+        found = computed(name, function, packed, rest, options, dtypes)
         if isinstance(found, (tuple, list)):
-            return tuple(to_wide(one) for one in found)
-        return to_wide(found)
+            return tuple(to_held(one) for one in found)
+        return to_held(found)
 
     run.__name__ = name
-    passed = None
+    passed: Any = None
     if rule is not None:
 
-        def passed(g: Any, y: Tensor, *inputs: Tensor) -> Any:
+        def passed(g: Any, y: Any, *inputs: Any) -> Any:
             filled = list(leaves)
             for i, node in zip(places, inputs, strict=True):
                 filled[i] = node
             entries = rule(g, y, *filled, *rest, **options)
             return [entries[i] for i in places]
 
-    parts = [Spec(shape, WIDE.get(kind, kind)) for shape, kind in specs]
-    if len(parts) == 1 and not isinstance(structure, (tuple, list)):
+    if on_symbols:
+        passed = rule_on_symbols(passed, dtypes, own, not is_single)
+    parts = [held_spec(shape, kind) for shape, kind in specs]
+    if is_single:
         return Traced(numpy_call(run, nodes, parts[0], passed), dtypes[0])
     found = numpy_calls(run, nodes, parts, passed)
     made = [Traced(node, kind) for node, kind in zip(found, dtypes, strict=True)]
@@ -315,10 +417,13 @@ def _moved(function: Any, x: Traced, rest: Any, options: dict[str, Any]) -> Any:
     """Elements in other places: a gather of where they came from."""
     size = int(np.prod(x.shape))
     where = function(np.arange(size).reshape(x.shape), *rest, **options)
-    flat = K.reshape(x.node, (-1,))
     if isinstance(where, (tuple, list)):
-        return type(where)([Traced(taken(flat, one), x.dtype) for one in where])
-    return Traced(taken(flat, where), x.dtype)
+        return type(where)([_taken_from(x, one) for one in where])
+    return _taken_from(x, where)
+
+
+def _taken_from(x: Traced, where: np.ndarray) -> Traced:
+    return moved(lambda node: taken(K.reshape(node, (-1,)), where), x)
 
 
 def taken(flat: Tensor, where: np.ndarray) -> Tensor:

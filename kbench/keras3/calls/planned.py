@@ -19,14 +19,15 @@ from keras.src.backend.common import standardize_dtype
 from kbench import backend as K
 from kbench.api.operations import lock, settings_in_force
 from kbench.keras3.tensor import (
+    PARTS,
     WIDE,
     Traced,
-    from_wide,
+    from_held,
     is_traced,
     is_variable,
-    node_of,
     operation,
-    to_wide,
+    symbol_of,
+    to_held,
     tracing,
 )
 
@@ -39,6 +40,8 @@ GRAPH_BYTES = 1 << 14
 ARENA_BYTES = 1 << 20
 """Bytes of intermediate results that a plan keeps between calls, at the most."""
 
+_HELD_OTHERWISE = {*WIDE, *PARTS}
+"""Dtypes whose values the engine holds in another form."""
 _AS_THEY_ARE = (int, bool, str, type(None), bytes, np.dtype)
 """Types of arguments that a plan is made for: their values are part of the key."""
 
@@ -52,17 +55,17 @@ class Plan:
         self.function, self.structure = function, structure
         self.dtypes = [leaf.dtype for leaf in leaves]
         self.bytes = GRAPH_BYTES + min(sum(array.nbytes for array in arrays), ARENA_BYTES)
-        self.widens = any(array.dtype.name in WIDE for array in arrays)
-        self.is_single = structure is leaves[0] and leaves[0].dtype not in WIDE
+        self.converts = any(array.dtype.name in _HELD_OTHERWISE for array in arrays)
+        self.is_single = structure is leaves[0] and leaves[0].dtype not in _HELD_OTHERWISE
 
     def run(self, arrays: list[np.ndarray]) -> Any:
         """The results for other arrays of these shapes and dtypes, in memory of their own."""
-        if self.widens:
-            arrays = [to_wide(array) for array in arrays]
+        if self.converts:
+            arrays = [to_held(array) for array in arrays]
         found = self.function(arrays)
         if self.is_single:
             return found[0]
-        left: Iterator[np.ndarray] = map(from_wide, found, self.dtypes)
+        left: Iterator[np.ndarray] = map(from_held, found, self.dtypes)
         return tree.map_structure(lambda leaf: next(left), self.structure)
 
 
@@ -97,6 +100,16 @@ class Plans:
                 self.older, self.recent, self.bytes = self.recent, {}, 0
             self.recent[key] = entry
             self.bytes += size
+
+    def of_second(self, key: Any, make: Callable[..., Any], *arguments: Any) -> Any:
+        """What `make` gives, which the second call alike makes; None where there is nothing."""
+        found: Any = self.get(key)
+        if found is True:
+            found = make(*arguments) or False
+            self.put(key, found)
+        elif found is None:
+            self.put(key, True)
+        return None if found is True or found is False else found
 
     def clear(self) -> None:
         """Forget everything."""
@@ -164,10 +177,9 @@ def _symbols(x: Any, inputs: list[Any]) -> Any:
         return _symbols(x.value, inputs)
     if not isinstance(x, (np.ndarray, np.floating)):
         return x
-    dtype = standardize_dtype(x.dtype)
-    node = K.placeholder(x.shape, dtype=WIDE.get(dtype, dtype))
-    inputs.append(node)
-    return Traced(node, dtype)
+    found = symbol_of(x.shape, standardize_dtype(x.dtype))
+    inputs.append(found.held)
+    return found
 
 
 def _plan_of(
@@ -185,7 +197,7 @@ def _plan_of(
         if not leaves or not all(map(is_traced, leaves)):
             return None
         name = function.__name__.strip("_")
-        made = K.function(inputs, [node_of(leaf) for leaf in leaves], name=name)
+        made = K.function(inputs, [leaf.held for leaf in leaves], name=name)
     except Exception:  # what is wrong with the call itself, the call without a plan says
         return None
     finally:
@@ -196,7 +208,8 @@ def _plan_of(
 def planned(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function on graphs or arrays whose eager calls keep their plan, from the second alike on.
 
-    It must not depend on anything but its arguments and settings, and draw no random numbers.
+    It must not depend on anything but its arguments and settings; random numbers follow from a seed
+    that is among the arguments.
     """
     unplanned = operation(function)
 
@@ -206,14 +219,10 @@ def planned(function: Callable[..., Any]) -> Callable[..., Any]:
             key, arrays = _signed(function, arguments, options)
         except NotAlike:
             return unplanned(*arguments, **options)
-        plan = plans.get(key)
-        if plan is True:
-            plan = _plan_of(function, arguments, options, arrays) or False
-            plans.put(key, plan)
-        if type(plan) is Plan:
-            return plan.run(arrays)
-        if plan is None and arrays:
-            plans.put(key, True)
+        if arrays:
+            plan = plans.of_second(key, _plan_of, function, arguments, options, arrays)
+            if plan is not None:
+                return plan.run(arrays)
         return unplanned(*arguments, **options)
 
     return call

@@ -16,6 +16,7 @@ import numpy as np
 from kbench import backend as K
 from kbench.api.operations import (
     Constant,
+    Placeholder,
     Tensor,
     Variable,
     rebuild,
@@ -31,23 +32,22 @@ MAX_PROGRAMS = 16
 programs = Plans(most=MAX_PROGRAMS)
 
 
-def _is_fed(node: Tensor) -> TypeGuard[Constant]:
-    """Whether it is an array whose values nobody knew while the program was built."""
-    return (
-        isinstance(node, Constant)
-        and node.value.ndim > 0
-        and not node.spec.sparse
-        and node.spec.value is None
-    )
+def _is_fed(node: Tensor) -> TypeGuard[Constant | Placeholder]:
+    """Whether it is an array, or rows, whose values nobody knew while the program was built."""
+    if isinstance(node, Constant):
+        return node.value.ndim > 0 and node.spec.value is None
+    return isinstance(node, Placeholder) and node.spec.sparse and node.default is not None
+
+
+def _value(node: Constant | Placeholder) -> Any:
+    return node.value if isinstance(node, Constant) else node.default
 
 
 def _entry(node: Tensor, numbers: dict[int, int]) -> Hashable:
     """What a node does, by the numbers of its inputs; None where that cannot be compared."""
     if _is_fed(node):
-        return "fed", node.spec.shape, node.spec.dtype
+        return "fed", node.spec.shape, node.spec.dtype, node.spec.sparse
     if isinstance(node, Constant):
-        if node.spec.sparse:
-            return None
         return "constant", node.value.shape, node.value.dtype.str, node.value.tobytes()
     if isinstance(node, Variable):
         return "variable", id(node), node.spec.shape, node.spec.dtype
@@ -89,7 +89,10 @@ def evaluate(roots: Sequence[Tensor], name: str) -> list[np.ndarray]:
     fed: list[Any] = [node for node in nodes if _is_fed(node)]
     function: Any = programs.get(key)
     if function is None:
-        inputs = {id(node): K.placeholder(node.value.shape, dtype=node.spec.dtype) for node in fed}
+        inputs = {
+            id(node): K.placeholder(node.spec.shape, dtype=node.spec.dtype, sparse=node.spec.sparse)
+            for node in fed
+        }
 
         def visit(node: Tensor, operands: tuple[Tensor, ...]) -> Tensor:
             return with_inputs(node, tuple(inputs.get(id(x), x) for x in operands))
@@ -97,4 +100,4 @@ def evaluate(roots: Sequence[Tensor], name: str) -> list[np.ndarray]:
         outputs = [inputs.get(id(root), root) for root in rebuild(roots, set(), visit)]
         function = K.function(list(inputs.values()), outputs, name=name)
         programs.put(key, function)
-    return list(function([node.value for node in fed]))
+    return list(function([_value(node) for node in fed]))

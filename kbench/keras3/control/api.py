@@ -8,14 +8,27 @@ from typing import Any
 
 import numpy as np
 from keras.src import tree
+from keras.src.backend.common.keras_tensor import KerasTensor
 from keras.src.backend.common.stateless_scope import get_stateless_scope
 
 from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
+from kbench.keras3.calls.host import symbol
+from kbench.keras3.complex_numbers.whole import slope_node
 from kbench.keras3.control.loops import as_one_loop, until
 from kbench.keras3.control.stores import stores_apart
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, plain, tracing
+from kbench.keras3.numpy.create import zeros
+from kbench.keras3.tensor import (
+    NotTracedError,
+    Traced,
+    held,
+    in_dtype,
+    is_traced,
+    plain,
+    tracing,
+    without_matrices,
+)
 
 
 def _is_known(x: Any) -> bool:
@@ -62,7 +75,7 @@ def _chosen(pred: Any, first: Any, second: Any) -> Any:
             return None
         x, y = layout.known(plain(x)), layout.known(plain(y))
         dtype = str(x.dtype)
-        sides = in_dtype(x, dtype), in_dtype(y, dtype)
+        sides = held(x, dtype), held(y, dtype)
         node = K.reshape(in_dtype(pred, "bool"), ())
         return Traced(K.switch(node, *sides), dtype)
 
@@ -72,6 +85,7 @@ def _chosen(pred: Any, first: Any, second: Any) -> Any:
 def switch(index: Any, branches: Any, *operands: Any) -> Any:
     """What the function of that number gives; numbers beyond the ends count as these."""
     index, last = plain(index), len(branches) - 1
+    operands = without_matrices(operands)
     if _is_known(index):
         return branches[int(np.clip(int(index), 0, last))](*operands)
 
@@ -126,7 +140,7 @@ def _stacked(*parts: Any) -> Any:
 
 def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
     """A body called for every integer from `lower` up to `upper`."""
-    lower, upper = plain(lower), plain(upper)
+    lower, upper, init_val = plain(lower), plain(upper), without_matrices(init_val)
     if not (_is_known(lower) and _is_known(upper)):
         return while_loop(
             lambda i, value: elementwise.less(i, upper),
@@ -157,11 +171,28 @@ def map(f: Any, xs: Any) -> Any:
     def round_of(carry: Any, entry: Any) -> Any:
         return carry, f(entry)
 
+    if not count:
+        return _of_no_rounds(round_of, (), given)
     found = as_one_loop(round_of, (), given, count)
     if found is not None:
         return found[1]
     results = [f(tree.map_structure(lambda x, n=i: x[n], given)) for i in range(count)]
     return tree.map_structure(lambda *parts: layout.stack(parts, 0), *results)
+
+
+def _of_no_rounds(f: Any, carry: Any, given: Any) -> Any:
+    """What a function gives for no entries: no rows, of the shapes and dtypes of a round's."""
+    from kbench.keras3.core import compute_output_spec  # `core` is made of functions of this file
+
+    def none_of(x: Any) -> Any:
+        if x is None:
+            return None
+        x = x if hasattr(x, "shape") else _converted(x)
+        return zeros((0, *x.shape), x.dtype)
+
+    entry = tree.map_structure(lambda x: KerasTensor(tuple(x.shape[1:]), str(x.dtype)), given)
+    found = compute_output_spec(f, tree.map_structure(symbol, carry), entry)[1]
+    return tree.map_structure(none_of, found)
 
 
 def vectorized_map(function: Any, elements: Any) -> Any:
@@ -189,6 +220,8 @@ def scan(
     given = tree.map_structure(_converted, xs)
     count = int(length) if xs is None else tree.flatten(given)[0].shape[0]
     carry: Any = tree.map_structure(_converted, init)
+    if not count and xs is not None:
+        return carry, _of_no_rounds(f, carry, given)
     if unroll is not True:
         looped = as_one_loop(f, carry, given, count, reverse)
         if looped is not None:
@@ -245,6 +278,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """A function that also gives its own gradient: `f(*args)` returns the value and a function."""
 
     def call(*arguments: Any) -> Any:
+        arguments = without_matrices(arguments)
         value, slopes = f(*arguments)
         value = plain(value)
         given = [plain(one) for one in arguments]
@@ -253,16 +287,17 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
         places = [i for i, one in enumerate(given) if is_traced(one)]
 
         def rule(g: Any, y: Any, *_inputs: Any) -> Any:
-            found = slopes(Traced(g))
+            found = slopes(Traced(g, value.dtype))
             found = found if isinstance(found, (tuple, list)) else (found,)
-            entries = [None if found[i] is None else plain(found[i]).node for i in places]
+            pairs = [(plain(found[i]), given[i].dtype) for i in places]
+            entries = [None if one is None else slope_node(one, dtype) for one, dtype in pairs]
             return [None, *entries]
 
         def same(array: np.ndarray, *_inputs: np.ndarray) -> np.ndarray:
             return np.array(array)
 
-        node = value.node
-        inputs = [node, *[given[i].node for i in places]]
+        node = value.held
+        inputs = [node, *[given[i].held for i in places]]
         spec = Spec(node.spec.shape, node.spec.dtype)
         return Traced(numpy_call(same, inputs, spec, rule), value.dtype)
 

@@ -13,14 +13,15 @@ from keras.src import tree
 
 from kbench import backend as K
 from kbench.api import operations
-from kbench.api.operations import Spec, Tensor
+from kbench.api.operations import Place, Spec, Tensor
 from kbench.keras3.control.stores import stores_apart
 from kbench.keras3.tensor import (
-    WIDE,
     NeedsValues,
     NotTracedError,
     Traced,
     any_traced,
+    held,
+    held_spec,
     in_dtype,
     plain,
     tracing,
@@ -50,12 +51,12 @@ class _Leaves:
             raise _CannotLoop(f"it gives a value of type {kind}, which is not a tensor")
         self.kinds = [str(leaf.dtype) for leaf in found]
         self.shapes = [tuple(leaf.shape) for leaf in found]
-        self.nodes = [in_dtype(leaf, kind) for leaf, kind in zip(found, self.kinds, strict=True)]
+        self.nodes = [held(leaf, kind) for leaf, kind in zip(found, self.kinds, strict=True)]
 
     @property
     def specs(self) -> list[Spec]:
         pairs = zip(self.shapes, self.kinds, strict=True)
-        return [Spec(shape, WIDE.get(kind, kind)) for shape, kind in pairs]
+        return [held_spec(shape, kind) for shape, kind in pairs]
 
     def packed(self, nodes: Sequence[Tensor]) -> Any:
         """Nodes as traced values in the form of the nest."""
@@ -106,7 +107,7 @@ def _named(function: Callable[..., Any]) -> str:
     own = inspect.unwrap(function)
     code = getattr(own, "__code__", None)
     name = getattr(own, "__qualname__", type(own).__name__)
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})" if code else str(name)
+    return f"{name} ({Place(code.co_filename, code.co_firstlineno)})" if code else str(name)
 
 
 def _one_loop(f: Any, carry: Any, xs: Any, count: int, reverse: bool) -> tuple[Any, Any]:

@@ -10,7 +10,7 @@ from kbench import backend as K
 from kbench.keras3.calls.host import common_dtype
 from kbench.keras3.core import traced
 from kbench.keras3.numpy import layout
-from kbench.keras3.tensor import Traced, finish, in_dtype, node_of, operation
+from kbench.keras3.tensor import PARTS, Traced, finish, held, in_dtype, operation, plain
 
 
 @operation
@@ -30,32 +30,34 @@ def rnn(
     """A step that goes along the time axis: the last output, all outputs, and the last states."""
     states = tree.flatten(initial_states)
     kinds = [str(layout.known(state).dtype) for state in states]
+    read = [_if_complex(one) for one in tree.flatten(inputs)]
+    fixed = [_if_complex(one) for one in constants or ()]
     dtypes: list[str] = []
     shape: list[Any] = []
 
     def step(given: Any, carried: Any) -> Any:
         entries = [finish(node, kind) for node, kind in zip(carried, kinds, strict=False)] + [
-            Traced(node) for node in carried[len(kinds) :]
+            Traced(node, kind) for node, kind in zip(carried[len(kinds) :], fixed, strict=True)
         ]
         packed = tree.pack_sequence_as(initial_states, entries[: len(kinds)])
         rest = entries[len(kinds) :]
-        value = tree.map_structure(Traced, given)
+        value = _symbols(given, read)
         found, new = step_function(value, [*packed, *rest])
         parts = tree.flatten(found)
         dtypes[:] = [common_dtype(part) for part in parts]
         shape[:] = [found]
-        flat = [in_dtype(one, kind) for one, kind in zip(tree.flatten(new), kinds, strict=True)]
-        return node_of(parts[0]), flat
+        flat = [held(one, kind) for one, kind in zip(tree.flatten(new), kinds, strict=True)]
+        return held(parts[0], _if_complex(parts[0]) and dtypes[0]), flat
 
-    nodes = tree.map_structure(node_of, inputs)
+    nodes = tree.map_structure(held, inputs)
     with traced():
         last, outputs, new = K.rnn(
             step,
             nodes,
-            [in_dtype(state, kind) for state, kind in zip(states, kinds, strict=True)],
+            [held(state, kind) for state, kind in zip(states, kinds, strict=True)],
             go_backwards=bool(go_backwards),
             mask=None if mask is None else in_dtype(layout.known(mask), "bool"),
-            constants=None if not constants else [node_of(one) for one in constants],
+            constants=None if not constants else [held(one) for one in constants],
             unroll=bool(unroll),
             input_length=None,
             time_major=bool(time_major),
@@ -65,6 +67,17 @@ def rnn(
     found = [finish(node, kind) for node, kind in zip(new, kinds, strict=True)]
     packed = tree.pack_sequence_as(initial_states, found)
     return finish(last, dtypes[0]), finish(outputs, dtypes[0]), packed
+
+
+def _if_complex(x: Any) -> str | None:
+    """The dtype of complex numbers; other nodes say it themselves."""
+    dtype = str(plain(x).dtype)
+    return dtype if dtype in PARTS else None
+
+
+def _symbols(nodes: Any, dtypes: list[str | None]) -> Any:
+    pairs = zip(tree.flatten(nodes), dtypes, strict=True)
+    return tree.pack_sequence_as(nodes, [Traced(node, dtype) for node, dtype in pairs])
 
 
 def lstm(*arguments: Any, **options: Any) -> Any:

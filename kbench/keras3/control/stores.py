@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 from keras.src.backend.common.stateless_scope import get_stateless_scope, in_stateless_scope
+from msgspec import Struct, field
 
 
-@dataclass
-class Stores:
+class Stores(Struct):
     """New values by the ids of variables, and losses; complete behind the block."""
 
     values: dict[int, Any] = field(default_factory=dict)

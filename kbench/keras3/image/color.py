@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -43,14 +44,18 @@ def rgb_to_grayscale(images: Any, data_format: Any = None) -> Any:
             f"images.shape={tuple(x.shape)}"
         )
     if x.shape[axis] == 1:
-        return x
+        return layout.copy(x)
     dtype = str(dtype_of(x))
     wide = elementwise.float_type(x)
-    shape = [1] * len(x.shape)
-    shape[axis] = 3
-    shares = np.array(GRAY).reshape(shape).astype(wide)
-    found = reduce.sum(elementwise.multiply(elementwise.cast(x, wide), shares), axis, True)
-    return elementwise.cast(found, dtype)
+    x = x if wide == dtype else elementwise.cast(x, wide)
+    found = reduce.sum(elementwise.multiply(x, _shares(axis, wide)), axis, True)
+    return found if wide == dtype else elementwise.cast(found, dtype)
+
+
+@functools.lru_cache
+def _shares(axis: int, dtype: str) -> np.ndarray:
+    """How bright each channel is, along an axis that is counted from the end."""
+    return np.array(GRAY).astype(dtype).reshape(3, *[1] * (-1 - axis))
 
 
 def _three(x: Any, axis: int) -> list[Any]:

@@ -75,7 +75,8 @@ def sampled(x: Any, places: list[Any], order: int, mode: str, fill: Any) -> Any:
         total = found if total is None else elementwise.add(total, found)
     kind = str(dtype_of(x))
     if "float" not in kind:
-        total = elementwise.round(total)
+        size = floor(elementwise.add(elementwise.absolute(total), 0.5))  # halves away from zero
+        total = elementwise.multiply(elementwise.sign(total), size)
     return elementwise.cast(total, kind)
 
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from keras.src.backend import config
 
+from kbench import backend as K
 from kbench.keras3.calls.host import dtype_of
+from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise, index, layout, linear
+from kbench.keras3.tensor import finish, in_dtype
 
 METHODS = ("bilinear", "nearest", "lanczos3", "lanczos5", "bicubic")
 LINEAR = ("linear", "bilinear", "trilinear", "triangle")
 CUBIC = ("cubic", "bicubic", "tricubic")
 CUBIC_SLOPE = -0.5
 """The slope of Keys' cubic at 1: with it polynomials of degree 2 stay (Keys 1981)."""
+ROUNDING = 1e-6
+"""Of sums of weights: where the result is bool, only what is above is True."""
 
 
 def _triangle(x: np.ndarray) -> np.ndarray:
@@ -61,6 +67,7 @@ def along(x: Any, axis: int, matrix: np.ndarray) -> Any:
     return layout.moveaxis(turned, -1, axis)
 
 
+@planned
 def scale_and_translate(
     images: Any,
     output_shape: Any,
@@ -115,6 +122,7 @@ def _checked(size: Any, interpolation: str, fill_mode: str, pad: bool, crop: boo
         )
 
 
+@planned
 def resize(
     images: Any,
     size: Any,
@@ -151,14 +159,31 @@ def resize(
         return x
     whole = "float" not in dtype
     x = elementwise.cast(x, "float32") if whole else x
-    for axis, count in zip((first, first + 1), goal, strict=True):
-        before = x.shape[axis]
-        matrix = weights(before, count, count / before, 0.0, kernel_of(interpolation), antialias)
-        x = along(x, axis, matrix)
+    x = _resampled(x, first, goal, interpolation, antialias)
+    if dtype == "bool":
+        return elementwise.greater(x, ROUNDING)
     if whole:
         limits = np.iinfo(dtype)
         x = elementwise.clip(elementwise.round(x), float(limits.min), float(limits.max))
     return elementwise.cast(x, dtype)
+
+
+def _resampled(x: Any, first: int, goal: tuple[int, int], method: str, antialias: bool) -> Any:
+    """Floats of another height and width; by the engine's interpolation where both grow evenly."""
+    dtype = str(dtype_of(x))
+    height, width = x.shape[first : first + 2]
+    tall, wide = goal[0] // max(1, height), goal[1] // max(1, width)
+    if method == "bilinear" and (height * tall, width * wide) == goal:
+        node = in_dtype(x, dtype)
+        inner = math.prod(x.shape[first + 2 :])
+        lined = K.reshape(node, (math.prod(x.shape[:first]), height, width, inner))
+        found = K.resize_images(lined, tall, wide, "channels_last", interpolation="bilinear")
+        return finish(K.reshape(found, (*x.shape[:first], *goal, *x.shape[first + 2 :])), dtype)
+    for axis, count in zip((first, first + 1), goal, strict=True):
+        before = x.shape[axis]
+        matrix = weights(before, count, count / before, 0.0, kernel_of(method), antialias)
+        x = along(x, axis, matrix)
+    return x
 
 
 def _cropped(x: Any, first: int, goal: tuple[int, int]) -> Any:

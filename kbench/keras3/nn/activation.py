@@ -14,7 +14,7 @@ from kbench.api.operations import where
 from kbench.keras3.calls.host import common_dtype, host
 from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise
-from kbench.keras3.numpy.elementwise import float_type
+from kbench.keras3.numpy.elementwise import float_type, of_floats
 from kbench.keras3.tensor import finish, in_dtype
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
@@ -238,9 +238,12 @@ def _sparsemax_rule(g: Any, y: Any, x: Any, axis: int = -1) -> Any:
     return (kept * (g - inside),)
 
 
+@of_floats(1)
 @host(1, _sparsemax_rule)
 def sparsemax(x: Any, axis: int = -1) -> Any:
     """The nearest point whose entries are parts of one: many of them are zero."""
+    if not x.size:
+        return x
     ordered = np.flip(np.sort(x, axis), axis)
     count = np.arange(1, x.shape[axis] + 1)
     shape = [1] * x.ndim

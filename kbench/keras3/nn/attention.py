@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.keras3.calls.planned import planned
 from kbench.keras3.nn.activation import softmax
@@ -57,8 +57,7 @@ def dot_product_attention(
     return linear.einsum("bnts,bsnh->btnh", shares, value)
 
 
-@dataclass
-class _Form:
+class _Form(Struct):
     """How products of queries and keys become logits."""
 
     scale: Any

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -12,6 +13,8 @@ from keras.src.backend.common.backend_utils import compute_conv_transpose_paddin
 from kbench import backend as K
 from kbench.keras3.calls.host import common_dtype
 from kbench.keras3.calls.planned import planned
+from kbench.keras3.complex_numbers.parts import products
+from kbench.keras3.complex_numbers.refusal import is_complex
 from kbench.keras3.numpy import layout
 from kbench.keras3.tensor import Traced, finish, in_dtype
 
@@ -64,14 +67,37 @@ def _operands(
     layout_name = config.standardize_data_format(data_format)
     rank = len(inputs.shape) - 2
     dtype = common_dtype(inputs, kernel)
-    dtype = dtype if "float" in dtype else str(config.floatx())
+    computed = dtype if "float" in dtype else "float64"  # where sums of integers are exact
+
+    def end(found: Node) -> Traced:
+        found = as_given(found, layout_name)
+        if computed != dtype != "bool":
+            found = K.cast(found, "int64")  # which wraps around in a narrower dtype
+        return finish(found, dtype)
+
     return _Operands(
-        channels_last(in_dtype(inputs, dtype), layout_name),
-        in_dtype(kernel, dtype),
+        channels_last(in_dtype(inputs, computed), layout_name),
+        in_dtype(kernel, computed),
         sizes(strides, rank),
         sizes(dilation_rate, rank),
-        lambda found: finish(as_given(found, layout_name), dtype),
+        end,
     )
+
+
+def of_complex_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A convolution that takes complex operands: it is linear in both."""
+
+    @functools.wraps(function)
+    def call(inputs: Any, kernel: Any, *rest: Any, **options: Any) -> Any:
+        if not (is_complex(inputs) or is_complex(kernel)):
+            return function(inputs, kernel, *rest, **options)
+
+        def build(x: Node, weights: Node) -> Node:
+            return function(Traced(x), Traced(weights), *rest, **options).node
+
+        return products(build, [inputs, kernel], common_dtype(inputs, kernel))
+
+    return call
 
 
 _BY_RANK = {1: K.conv1d, 2: K.conv2d, 3: K.conv3d}
@@ -92,6 +118,7 @@ def _one_group(x: Node, kernel: Node, steps: Any, padding: str, dilation: Any) -
 
 
 @planned
+@of_complex_numbers
 def conv(
     inputs: Any,
     kernel: Any,
@@ -133,6 +160,7 @@ def conv(
 
 
 @planned
+@of_complex_numbers
 def depthwise_conv(
     inputs: Any,
     kernel: Any,
@@ -176,6 +204,7 @@ def separable_conv(
 
 
 @planned
+@of_complex_numbers
 def conv_transpose(
     inputs: Any,
     kernel: Any,

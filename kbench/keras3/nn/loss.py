@@ -12,6 +12,7 @@ from kbench import backend as K
 from kbench.api.operations import ctc_cost
 from kbench.keras3.calls.host import common_dtype
 from kbench.keras3.calls.planned import planned
+from kbench.keras3.complex_numbers.refusal import real_only
 from kbench.keras3.nn.activation import log_softmax, softmax
 from kbench.keras3.numpy import elementwise, index, layout, reduce
 from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, node_of
@@ -42,7 +43,8 @@ def multi_hot(
     """One row for several labels, with 1 at the place of each."""
     x = layout.known(x)
     over = 1 if len(x.shape) > 1 else 0
-    return reduce.max(one_hot(elementwise.cast(x, "int32"), num_classes, axis, dtype, sparse), over)
+    hot = one_hot(elementwise.cast(x, "int32"), num_classes, axis, dtype, sparse)
+    return reduce.max(hot, over, initial=0)
 
 
 def _check_shapes(name: str, target: Any, output: Any) -> None:
@@ -231,6 +233,7 @@ def _beam_search(
 def psnr(x1: Any, x2: Any, max_val: float) -> Any:
     """How far a picture is from another, in decibels: more is nearer."""
     x1, x2 = layout.known(x1), layout.known(x2)
+    real_only("psnr", x1=x1, x2=x2)
     if tuple(x1.shape) != tuple(x2.shape):
         raise ValueError(
             f"Input shapes {tuple(x1.shape)} and {tuple(x2.shape)} must match for PSNR calculation."

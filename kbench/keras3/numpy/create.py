@@ -9,9 +9,11 @@ from keras.src.backend import config
 from keras.src.backend.common import standardize_dtype
 from keras.src.backend.common.dtypes import result_type
 
+from kbench import backend as K
 from kbench.keras3.calls.host import host, operand
+from kbench.keras3.complex_numbers.refusal import is_complex, real_only
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import NotTracedError, is_traced, plain
+from kbench.keras3.tensor import PARTS, NotTracedError, Traced, converted, is_traced, plain
 
 
 def _dtype(dtype: Any) -> str:
@@ -42,7 +44,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     value = operand(fill_value)
     if is_traced(value):
         return layout.broadcast_to(elementwise.cast(value, _dtype(dtype)), shape)
-    return np.full(_shape(shape), value, _dtype(dtype))
+    return np.full(_shape(shape), converted(np.asarray(value), _dtype(dtype)))
 
 
 def _like(x: Any, dtype: Any) -> tuple[Any, str]:
@@ -79,18 +81,24 @@ def array(x: Any, dtype: Any = None) -> Any:
 
 
 def view(x: Any, dtype: Any = None) -> Any:
-    """The same bytes read as another dtype."""
+    """The same bytes read as another dtype; without one, as they are."""
     x = layout.known(x)
+    wanted = str(x.dtype) if dtype is None else standardize_dtype(dtype)
     if is_traced(x):
-        if standardize_dtype(dtype) == x.dtype:
+        if wanted == x.dtype:
             return x
+        if x.shape and PARTS.get(x.dtype) == wanted:
+            return Traced(K.reshape(x.held, (*x.shape[:-1], 2 * x.shape[-1])))
+        if x.shape and PARTS.get(wanted) == x.dtype and x.shape[-1] % 2 == 0:
+            return Traced(K.reshape(x.held, (*x.shape[:-1], x.shape[-1] // 2, 2)), wanted)
         raise NotImplementedError("view: bytes of traced values are not available on kbench")
-    return x.view(standardize_dtype(dtype))
+    return x.view(wanted).copy()
 
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> np.ndarray:
     """Numbers from a start to a stop, which is left out, by a step."""
     given = [one for one in (start, stop, step) if one is not None]
+    real_only("arange", start=start, stop=stop, step=step)
     if dtype is None:
         kinds = [getattr(plain(one), "dtype", type(one)) for one in given]
         dtype = result_type(*kinds)
@@ -117,8 +125,9 @@ def tri(N: int, M: Any = None, k: int = 0, dtype: Any = None) -> np.ndarray:
     return np.tri(int(N), None if M is None else int(M), int(k)).astype(_dtype(dtype))
 
 
-def _ends(start: Any, stop: Any, dtype: Any) -> tuple[Any, Any, str]:
+def _ends(name: str, start: Any, stop: Any, dtype: Any) -> tuple[Any, Any, str]:
     start, stop = operand(start), operand(stop)
+    real_only(name, start=start, stop=stop)
     if any(map(is_traced, (start, stop))):
         raise NotTracedError("spaces between traced ends are not available on kbench")
     kinds = [getattr(one, "dtype", type(one)) for one in (start, stop)]
@@ -140,7 +149,7 @@ def linspace(
     axis: int = 0,
 ) -> Any:
     """Numbers at equal distances; with `retstep` the distance, too."""
-    first, last, wanted = _ends(start, stop, dtype)
+    first, last, wanted = _ends("linspace", start, stop, dtype)
     with np.errstate(all="ignore"):
         found, step = np.linspace(first, last, num, endpoint, retstep=True, axis=axis)
         if "int" in wanted:
@@ -159,7 +168,7 @@ def logspace(
     axis: int = 0,
 ) -> Any:
     """Powers of a base, whose exponents are at equal distances."""
-    first, last, wanted = _ends(start, stop, dtype)
+    first, last, wanted = _ends("logspace", start, stop, dtype)
     return np.logspace(first, last, num, endpoint, base, axis=axis).astype(wanted)
 
 
@@ -167,7 +176,7 @@ def geomspace(
     start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
 ) -> Any:
     """Numbers of which each is the same multiple of the one before."""
-    first, last, wanted = _ends(start, stop, dtype)
+    first, last, wanted = _ends("geomspace", start, stop, dtype)
     return np.geomspace(first, last, num, endpoint, axis=axis).astype(wanted)
 
 
@@ -200,15 +209,26 @@ def size(x: Any) -> int:
     return int(np.prod(layout.known(x).shape, dtype=int))
 
 
-@host(1, lambda g, y, x, N=None, increasing=False: (_vander_back(g, x, N, increasing),))
 def vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     """The powers of every entry of a vector, a row for each."""
+    if is_traced(x) and is_complex(x):
+        count = x.shape[0] if N is None else int(N)
+        powers = np.arange(count) if increasing else np.arange(count)[::-1]
+        return elementwise.power(layout.expand_dims(x, 1), powers.astype("int32"))
+    return _vander(x, N, increasing)
+
+
+@host(
+    1,
+    lambda g, y, x, N=None, increasing=False: (_vander_back(g, x, N, increasing),),
+    name="vander",
+    of_complex=None,
+)
+def _vander(x: Any, N: Any = None, increasing: bool = False) -> Any:
     return np.vander(x, N, increasing)
 
 
 def _vander_back(g: Any, x: Any, count: Any, increasing: bool) -> Any:
-    from kbench import backend as K
-
     size = x.spec.shape[0] if count is None else count
     powers = np.arange(size) if increasing else np.arange(size)[::-1]
     slopes = [p * K.pow(x, int(p) - 1) * g[:, i] if p else 0 * x for i, p in enumerate(powers)]

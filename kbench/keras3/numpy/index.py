@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from keras.src.backend.common import standardize_dtype
 
 from kbench import backend as K
-from kbench.api.operations import Spec, numpy_call
-from kbench.keras3.calls.host import common_dtype, host, operand
+from kbench.api.operations import ArgumentError, ShapeError, Spec, numpy_call
+from kbench.keras3.calls.host import common_dtype, flat, host, node_call, operand
+from kbench.keras3.complex_numbers.parts import moved
+from kbench.keras3.complex_numbers.refusal import real_only, spec_of
 from kbench.keras3.numpy import elementwise, layout
 from kbench.keras3.tensor import (
     NotTracedError,
@@ -26,29 +31,62 @@ def _whole(indices: Any) -> Any:
     return elementwise.cast(indices, "int64")
 
 
+def _of_nothing(name: str, x: Any, indices: Any, axis: int) -> bool:
+    """Whether no entry is taken from an axis of none; ShapeError where one is."""
+    if x.shape[axis] != 0:
+        return False
+    if 0 not in indices.shape and 0 not in _without(x.shape, axis):
+        raise ShapeError(
+            f"x is {spec_of(x)}, whose axis {axis} has no elements; "
+            f"indices is {spec_of(indices)} and asks for some",
+            function=name,
+        )
+    return True
+
+
+def _from_the_front(name: str, x: Any, indices: Any, axis: int) -> Any:
+    """Indices as they count from 0; ShapeError for one that is known and outside of the axis.
+
+    Those of a traced value are checked where they meet the entries.
+    """
+    size = x.shape[axis]
+    if is_traced(indices):
+        return elementwise.where(elementwise.less(indices, 0), indices + size, indices)
+    outside = (indices < -size) | (indices >= size)
+    if outside.any():
+        raise ShapeError(
+            f"x is {spec_of(x)}, whose axis {axis} has {size} entries; "
+            f"index {indices[outside][0]} is outside of it",
+            function=name,
+        )
+    return np.where(indices < 0, indices + size, indices)
+
+
 def take(x: Any, indices: Any, axis: Any = None) -> Any:
     """The entries of an axis by index; negative ones count from the end."""
     x, indices = layout.known(x), _whole(indices)
     if axis is None:
         x, axis = layout.ravel(x), 0
     axis = axis % len(x.shape)
-    size = x.shape[axis]
+    if _of_nothing("take", x, indices, axis):
+        return np.zeros((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
     if not is_traced(x) and not is_traced(indices):
-        return from_wide(np.take(to_wide(x), indices, axis, mode="wrap"), x.dtype.name)
-    if is_traced(indices):
-        indices = elementwise.mod(indices, size)
-        rows = K.clip(in_dtype(indices, "int64"), 0, size - 1)
-    else:
-        rows = K.constant(np.mod(indices, size), dtype="int64")
+        try:
+            return from_wide(np.take(to_wide(x), indices, axis), x.dtype.name)
+        except IndexError:
+            _from_the_front("take", x, indices, axis)
+            raise
+    rows = in_dtype(_from_the_front("take", x, indices, axis), "int64")
     rank, more = len(x.shape), len(indices.shape)
-    node = in_dtype(x, str(x.dtype))
-    if axis:
+
+    def build(node: Any) -> Any:
+        if not axis:
+            return K.gather(node, rows)
         node = K.permute_dimensions(node, (axis, *[i for i in range(rank) if i != axis]))
-    found = K.gather(node, rows)
-    if axis:
         order = [*range(more, more + axis), *range(more), *range(more + axis, more + rank - 1)]
-        found = K.permute_dimensions(found, order)
-    return Traced(found, str(x.dtype))
+        return K.permute_dimensions(K.gather(node, rows), order)
+
+    return moved(build, x)
 
 
 def take_along_axis(x: Any, indices: Any, axis: Any = None) -> Any:
@@ -58,16 +96,25 @@ def take_along_axis(x: Any, indices: Any, axis: Any = None) -> Any:
         x, axis = layout.ravel(x), 0
         indices = layout.ravel(indices)
     axis = axis % len(x.shape)
+    if _of_nothing("take_along_axis", x, indices, axis):
+        sizes = np.broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis))
+        return np.zeros(_with(sizes, axis, indices.shape[axis]), x.dtype)
     if not is_traced(x) and not is_traced(indices):
-        wrapped = np.mod(indices, x.shape[axis])
-        shape = np.broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis))
-        x = np.broadcast_to(x, _with(shape, axis, x.shape[axis]))
-        wrapped = np.broadcast_to(wrapped, _with(shape, axis, indices.shape[axis]))
-        return np.take_along_axis(x, wrapped, axis)
+        indices = _from_the_front("take_along_axis", x, indices, axis)
+        first, second = _without(x.shape, axis), _without(indices.shape, axis)
+        if first != second:
+            shape = np.broadcast_shapes(first, second)
+            x = np.broadcast_to(x, _with(shape, axis, x.shape[axis]))
+            indices = np.broadcast_to(indices, _with(shape, axis, indices.shape[axis]))
+        return np.take_along_axis(x, indices, axis)
     shape = np.broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis))
     x = layout.broadcast_to(x, _with(shape, axis, x.shape[axis]))
+    indices = _from_the_front("take_along_axis", x, indices, axis)
+    if is_traced(indices):  # a gather tells which are outside of the axis
+        inside = K.constant(np.arange(x.shape[axis]), dtype="int64")
+        indices = Traced(K.gather(inside, in_dtype(indices, "int64")))
     indices = layout.broadcast_to(indices, _with(shape, axis, indices.shape[axis]))
-    return _gathered(x, indices, axis)
+    return gathered(x, indices, axis)
 
 
 def _without(shape: Any, axis: int) -> tuple[int, ...]:
@@ -78,21 +125,20 @@ def _with(shape: Any, axis: int, size: int) -> tuple[int, ...]:
     return (*shape[:axis], size, *shape[axis + 1 :])
 
 
-def _gathered(x: Any, indices: Any, axis: int) -> Traced:
-    """Along an axis, the entries that indices of the same other sizes name."""
-    size = x.shape[axis]
+def gathered(x: Any, indices: Any, axis: int) -> Traced:
+    """Along an axis, the entries that indices of the same other sizes name, from 0 on."""
     steps = np.array([int(np.prod(x.shape[i + 1 :])) for i in range(len(x.shape))])
     grid = np.indices(_with(indices.shape, axis, 1), sparse=False)
     base = sum(grid[i] * steps[i] for i in range(len(x.shape)) if i != axis)
-    rows = elementwise.mod(indices, size)
     base = np.asarray(base, np.int64)
-    flat = in_dtype(rows, "int64") * int(steps[axis]) + K.constant(base, dtype="int64")
-    return Traced(K.gather(K.reshape(in_dtype(x, str(x.dtype)), (-1,)), flat), str(x.dtype))
+    places = in_dtype(indices, "int64") * int(steps[axis]) + K.constant(base, dtype="int64")
+    return moved(lambda node: K.gather(K.reshape(node, (-1,)), places), x)
 
 
 def argsort(x: Any, axis: Any = -1) -> Any:
     """The places of the elements in the order of their size; equal ones stay in theirs."""
     x = layout.known(x)
+    real_only("argsort", x=x)
     if axis is None:
         x, axis = layout.ravel(x), -1
     if not len(x.shape):
@@ -118,11 +164,14 @@ def _order(x: Any, axis: int) -> Any:
 def sort(x: Any, axis: Any = -1) -> Any:
     """The elements in the order of their size."""
     x = layout.known(x)
+    real_only("sort", x=x)
     if axis is None:
         x, axis = layout.ravel(x), -1
     if not is_traced(x):
         return np.sort(to_wide(x), axis).astype(x.dtype) if x.ndim else x
-    return _gathered(x, _order(x, axis), axis % len(x.shape)) if x.shape else x
+    if not x.shape or 0 in x.shape:
+        return x
+    return gathered(x, _order(x, axis), axis % len(x.shape))
 
 
 def argpartition(x: Any, kth: int, axis: Any = -1) -> Any:
@@ -130,6 +179,10 @@ def argpartition(x: Any, kth: int, axis: Any = -1) -> Any:
     x = layout.known(x)
     if axis is None:
         x, axis = layout.ravel(x), -1
+    size = x.shape[axis] if x.shape else 1
+    if x.shape and not -size <= kth < size and 0 not in x.shape:
+        told = f"x is {spec_of(x)}, whose axis {axis} has {size} elements; kth is {kth}"
+        raise ArgumentError(told, function="argpartition")
     return _argpartition(x, kth, axis)
 
 
@@ -165,6 +218,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
     if sparse:
         raise ValueError("Unsupported value `sparse=True` with the kbench backend")
     x = layout.known(x)
+    real_only("bincount", x=x, weights=weights)
     dtype = "int32" if weights is None else common_dtype(operand(weights))
     if weights is not None and dtype == "int64":
         dtype = "int64"
@@ -174,8 +228,29 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
     return _bincount(x, None if weights is None else given[1], int(minlength)).astype(dtype)
 
 
+def _watched(name: str, x: Any, look: Callable[[np.ndarray], object]) -> Any:
+    """An operand at whose values each call of a step looks."""
+    if not is_traced(x):
+        look(x)
+        return x
+
+    def seen(values: np.ndarray) -> np.ndarray:
+        look(values)
+        return values
+
+    seen_as = [(tuple(x.shape), standardize_dtype(x.dtype))]
+    return node_call(name, seen, (x,), (), {}, None, seen_as, x)
+
+
+def _check_counted(x: np.ndarray) -> None:
+    if (least := x.min(initial=0)) < 0:
+        told = f"x is {spec_of(x)} and has {least}; only integers from 0 on are counted"
+        raise ArgumentError(told, function="bincount")
+
+
 def _bincount(x: np.ndarray, weights: Any, length: int) -> np.ndarray:
     weights = None if weights is None else to_wide(weights)
+    _check_counted(x)
     if x.ndim == 1:
         return np.bincount(x, weights, length)
     length = max(length, int(x.max(initial=-1)) + 1)
@@ -192,15 +267,22 @@ def _traced_bincount(given: Any, length: int, dtype: str) -> Any:
         raise NotTracedError(
             "bincount: minlength is needed in a traced step, where the largest integer is not known"
         )
+
+    def check(values: np.ndarray) -> None:
+        _check_counted(values)
+        if (most := values.max(initial=0)) >= length:
+            told = f"x is {spec_of(values)} and has {most}; in a traced step minlength={length} is "
+            raise ArgumentError(f"{told}the length of the result", function="bincount")
+
     x, weights = given if isinstance(given, tuple) else (given, None)
-    hot = K.one_hot(in_dtype(x, "int32"), length)
+    hot = K.one_hot(in_dtype(_watched("bincount", x, check), "int32"), length)
     wide = dtype if "float" in dtype else "float32"
     if weights is not None:
         hot = hot * K.expand_dims(in_dtype(weights, wide), -1)
     return elementwise.cast(Traced(K.sum(hot, axis=-2)), dtype)
 
 
-@host(2, dtype="bool")
+@host(2, dtype="bool", of_complex=flat)
 def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) -> Any:
     """Whether each element of the first is one of the second."""
     return np.isin(x1, x2, assume_unique=assume_unique, invert=invert)
@@ -210,7 +292,14 @@ def unravel_index(indices: Any, shape: Any) -> Any:
     """The index along each axis of elements that are counted through."""
     indices = layout.known(indices)
     dtype = common_dtype(indices)
-    found, rest = [], indices
+    count = math.prod(int(one) for one in shape)
+
+    def check(values: np.ndarray) -> None:
+        if ((values < -count) | (values >= count)).any():
+            told = f"indices is {spec_of(values)}, {values.min()} to {values.max()}"
+            raise ShapeError(f"{told}; shape {tuple(shape)} has {count}", function="unravel_index")
+
+    found, rest = [], _watched("unravel_index", indices, check)
     for size in reversed(tuple(int(one) for one in shape)):
         found.append(elementwise.cast(elementwise.mod(rest, size), dtype))
         rest = elementwise.floor_divide(rest, size)

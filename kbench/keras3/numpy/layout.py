@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 from typing import Any
 
@@ -10,9 +11,11 @@ import numpy as np
 from keras.src.backend.common.dtypes import result_type
 
 from kbench import backend as K
-from kbench.keras3.calls.host import common_dtype, host, operand
+from kbench.keras3.calls.host import BY_PARTS, common_dtype, host, operand
+from kbench.keras3.complex_numbers.parts import by_parts, moved
+from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import array_in
-from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, own
+from kbench.keras3.tensor import NotTracedError, Traced, converted, is_traced, own, plain
 
 
 def known(x: Any) -> Any:
@@ -22,15 +25,17 @@ def known(x: Any) -> Any:
 
 
 def _sizes(shape: Any) -> tuple[int, ...]:
-    return (int(shape),) if np.ndim(shape) == 0 else tuple(int(size) for size in shape)
+    if isinstance(shape, (tuple, list)) or np.ndim(shape):
+        return tuple([int(size) for size in shape])
+    return (int(shape),)
 
 
 def reshape(x: Any, newshape: Any) -> Any:
     """The same elements in another shape."""
     x = known(x)
     if not is_traced(x):
-        return own(np.reshape(x, _sizes(newshape)))
-    return Traced(K.reshape(x.node, _sizes(newshape)), x.dtype)
+        return own(x.reshape(_sizes(newshape)))
+    return moved(lambda node: K.reshape(node, _sizes(newshape)), x)
 
 
 def ravel(x: Any) -> Any:
@@ -42,10 +47,10 @@ def transpose(x: Any, axes: Any = None) -> Any:
     """The axes in another order; reversed without one."""
     x = known(x)
     if not is_traced(x):
-        return own(np.transpose(x, axes))
+        return own(x.transpose(axes))
     rank = x.ndim
     order = tuple(range(rank))[::-1] if axes is None else tuple(int(i) % rank for i in axes)
-    return Traced(K.permute_dimensions(x.node, order), x.dtype)
+    return moved(lambda node: K.permute_dimensions(node, order), x)
 
 
 def expand_dims(x: Any, axis: Any) -> Any:
@@ -167,7 +172,7 @@ def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return np.diagonal(x, offset, axis1, axis2)
 
 
-@host(1, lambda g, y, x, k=0: (_diag_back(g, x, k),), dtype="same")
+@host(1, lambda g, y, x, k=0: (_diag_back(g, x, k),), dtype="same", of_complex=BY_PARTS)
 def diag(x: Any, k: int = 0) -> Any:
     """A matrix of a diagonal, or the diagonal of a matrix."""
     return np.diag(x, k)
@@ -188,9 +193,19 @@ def diagflat(x: Any, k: int = 0) -> Any:
     return diag(ravel(x), k)
 
 
+MAX_MASKS, MAX_MASK_ELEMENTS = 64, 1 << 12
+"""Masks that are kept, of so many elements at most: to make one takes longer than to use it."""
+
+
 def _kept_part(name: str, form: Any) -> Any:
+    @functools.lru_cache(MAX_MASKS)
+    def is_kept(rows: int, columns: int, k: int) -> np.ndarray:
+        return np.asarray(form(np.ones((rows, columns), bool), k))
+
     def triangle(x: Any, k: int = 0) -> Any:
-        return form(x, k)
+        if x.ndim < 2 or x.shape[-1] * x.shape[-2] > MAX_MASK_ELEMENTS or type(k) is not int:
+            return form(x, k)
+        return np.where(is_kept(*x.shape[-2:], k), x, x.dtype.type(0))
 
     triangle.__name__ = name
 
@@ -198,7 +213,7 @@ def _kept_part(name: str, form: Any) -> Any:
         mask = form(np.ones(x.spec.shape[-2:], g.spec.dtype), k)
         return (g * K.constant(mask, dtype=g.spec.dtype),)
 
-    return host(1, passed, dtype="same")(triangle)
+    return host(1, passed, dtype="same", of_complex=BY_PARTS)(triangle)
 
 
 tril = _kept_part("tril", np.tril)
@@ -212,7 +227,7 @@ def copy(x: Any) -> Any:
 
 
 def _joined_operands(xs: Any) -> tuple[list[Any], str]:
-    parts = [known(x) for x in xs]
+    parts = [known(x) for x in plain(xs)]
     return parts, common_dtype(*parts)
 
 
@@ -232,8 +247,12 @@ def concatenate(xs: Any, axis: Any = 0) -> Any:
         return np.concatenate(parts, axis)
     if not builtins.any(map(is_traced, parts)):
         return np.concatenate([array_in(x, dtype) for x in parts], axis).astype(dtype)
-    nodes = [in_dtype(x, dtype) for x in parts]
-    return Traced(K.concatenate(nodes, operator.index(axis)) if len(nodes) > 1 else nodes[0], dtype)
+    along = operator.index(axis)
+
+    def build(*nodes: Any) -> Any:
+        return K.concatenate(list(nodes), along) if len(nodes) > 1 else nodes[0]
+
+    return by_parts(build, parts, dtype)
 
 
 def stack(x: Any, axis: int = 0) -> Any:
@@ -243,7 +262,8 @@ def stack(x: Any, axis: int = 0) -> Any:
         return np.stack(parts, axis)
     if not builtins.any(map(is_traced, parts)):
         return np.stack([array_in(one, dtype) for one in parts], axis).astype(dtype)
-    return Traced(K.stack([in_dtype(one, dtype) for one in parts], operator.index(axis)), dtype)
+    along = operator.index(axis)
+    return by_parts(lambda *nodes: K.stack(list(nodes), along), parts, dtype)
 
 
 def _at_least(x: Any, rank: int) -> Any:
@@ -260,18 +280,18 @@ def _at_least(x: Any, rank: int) -> Any:
 
 def hstack(xs: Any) -> Any:
     """Arrays side by side along the second axis; vectors along their only one."""
-    parts = [_at_least(x, 1) for x in xs]
+    parts = [_at_least(x, 1) for x in plain(xs)]
     return concatenate(parts, 0 if len(parts[0].shape) == 1 else 1)
 
 
 def vstack(xs: Any) -> Any:
     """Arrays below each other; a vector is a row."""
-    return concatenate([_at_least(x, 2) for x in xs], 0)
+    return concatenate([_at_least(x, 2) for x in plain(xs)], 0)
 
 
 def dstack(xs: Any) -> Any:
     """Arrays behind each other along the third axis."""
-    return concatenate([_at_least(x, 3) for x in xs], 2)
+    return concatenate([_at_least(x, 3) for x in plain(xs)], 2)
 
 
 def append(x1: Any, x2: Any, axis: Any = None) -> Any:
@@ -355,7 +375,7 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = N
         return _padded(x, widths, mode)
     value = 0 if constant_values is None else constant_values
     if not is_traced(x):
-        array = np.pad(x, widths, constant_values=np.asarray(value).astype(x.dtype))
+        array = np.pad(x, widths, constant_values=converted(np.asarray(value), x.dtype))
         return array.astype(x.dtype)
     there = np.pad(np.arange(1, np.prod(x.shape, dtype=int) + 1).reshape(x.shape), widths)
     return with_border(x, there, value)
@@ -363,10 +383,12 @@ def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = N
 
 def with_border(x: Traced, there: np.ndarray, value: Any) -> Traced:
     """The elements where they are now, counted from 1, and a value at the places of 0."""
-    flat = K.reshape(x.node, (-1,))
-    border = K.reshape(in_dtype(value, x.dtype), (1,))
-    whole = K.concatenate([border, flat], 0)
-    return Traced(K.gather(whole, K.constant(there.astype(np.int64), dtype="int64")), x.dtype)
+
+    def build(node: Any, border: Any) -> Any:
+        whole = K.concatenate([K.reshape(border, (1,)), K.reshape(node, (-1,))], 0)
+        return K.gather(whole, K.constant(there.astype(np.int64), dtype="int64"))
+
+    return by_parts(build, [x, elementwise.cast(value, str(x.dtype))], str(x.dtype))
 
 
 _padded = host(1, moves=True, dtype="same")(lambda x, widths, mode: np.pad(x, widths, mode))
@@ -382,7 +404,8 @@ def trim(x: Any, key: Any) -> Any:
         for item in items
     )
     if plain:
-        return Traced(x.node[tuple(_bare(item) for item in items)], x.dtype)
+        bare = tuple(_bare(item) for item in items)
+        return moved(lambda node: node[bare], x)
     return _indexed(x, key)
 
 

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from kbench import backend as K
-from kbench.keras3.calls.host import _result_dtypes as result_dtypes
-from kbench.keras3.calls.host import common_dtype, host, operand
-from kbench.keras3.numpy import elementwise, layout, reduce
+from kbench.api.operations import ShapeError
+from kbench.keras3.calls.host import common_dtype, host, operand, result_dtypes
+from kbench.keras3.complex_numbers.parts import by_parts, products
+from kbench.keras3.complex_numbers.refusal import is_complex, spec_of
+from kbench.keras3.numpy import curves, elementwise, layout, reduce
 from kbench.keras3.numpy.elementwise import array_in
-from kbench.keras3.tensor import Traced, finish, in_dtype, is_traced
+from kbench.keras3.numpy.sparse_product import sparse_product
+from kbench.keras3.tensor import Traced, is_traced
 
 
 def _ruled(name: str, *operands: Any) -> str:
@@ -20,12 +23,15 @@ def _ruled(name: str, *operands: Any) -> str:
 
 def matmul(x1: Any, x2: Any) -> Any:
     """Matrix products, with broadcasting of what stands before the last two axes."""
+    found = sparse_product("matmul", x1, x2)
+    if found is not None:
+        return found
     x1, x2 = layout.known(x1), layout.known(x2)
     dtype = _ruled("matmul", x1, x2)
     if not is_traced(x1) and not is_traced(x2):
         first, second = array_in(x1, dtype), array_in(x2, dtype)
         return np.asarray(np.matmul(first, second)).astype(dtype)
-    return finish(_product(in_dtype(x1, dtype), in_dtype(x2, dtype)), dtype)
+    return products(_product, [x1, x2], dtype)
 
 
 def _product(x: Any, y: Any) -> Any:
@@ -40,11 +46,14 @@ def _product(x: Any, y: Any) -> Any:
 
 def dot(x1: Any, x2: Any) -> Any:
     """The sum of products over the last axis of the first, the second-to-last of the second."""
+    found = sparse_product("dot", x1, x2)
+    if found is not None:
+        return found
     x1, x2 = layout.known(x1), layout.known(x2)
     if not x1.shape or not x2.shape:
         return elementwise.multiply(x1, x2)
     axis = -1 if len(x2.shape) == 1 else -2
-    return tensordot(x1, x2, ([-1], [axis]))
+    return _summed_products("dot", x1, x2, ([-1], [axis]))
 
 
 def inner(x1: Any, x2: Any) -> Any:
@@ -52,12 +61,12 @@ def inner(x1: Any, x2: Any) -> Any:
     x1, x2 = layout.known(x1), layout.known(x2)
     if not x1.shape or not x2.shape:
         return elementwise.multiply(x1, x2)
-    return tensordot(x1, x2, ([-1], [-1]))
+    return _summed_products("inner", x1, x2, ([-1], [-1]))
 
 
 def vdot(x1: Any, x2: Any) -> Any:
-    """The sum of the products of all elements."""
-    return tensordot(layout.ravel(x1), layout.ravel(x2), 1)
+    """The sum of the products of all elements, of which the first are conjugated."""
+    return tensordot(layout.ravel(curves.conjugate(x1)), layout.ravel(x2), 1)
 
 
 def outer(x1: Any, x2: Any) -> Any:
@@ -68,7 +77,11 @@ def outer(x1: Any, x2: Any) -> Any:
 
 def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Any:
     """Sums of products over pairs of axes."""
-    x1, x2 = layout.known(x1), layout.known(x2)
+    return _summed_products("tensordot", layout.known(x1), layout.known(x2), axes)
+
+
+def _summed_products(name: str, x1: Any, x2: Any, axes: Any) -> Any:
+    """What `tensordot` gives, for the function of that name."""
     dtype = common_dtype(x1, x2)
     rank1, rank2 = len(x1.shape), len(x2.shape)
     if isinstance(axes, int):
@@ -76,19 +89,30 @@ def tensordot(x1: Any, x2: Any, axes: Any = 2) -> Any:
     else:
         first, second = ([one] if isinstance(one, int) else list(one) for one in axes)
     first, second = [i % rank1 for i in first], [i % rank2 for i in second]
+    pairs = [(x1.shape[i], x2.shape[j]) for i, j in zip(first, second, strict=True)]
+    if any(one != other for one, other in pairs):
+        raise ShapeError(
+            f"x1 is {spec_of(x1)} and x2 is {spec_of(x2)}, whose axes {first} and {second} differ "
+            "in size",
+            function=name,
+        )
     if not is_traced(x1) and not is_traced(x2):
         found = np.tensordot(array_in(x1, dtype), array_in(x2, dtype), (first, second))
         return np.asarray(found).astype(dtype)
     free1 = [i for i in range(rank1) if i not in first]
     free2 = [i for i in range(rank2) if i not in second]
     count = int(np.prod([x1.shape[i] for i in first], dtype=int))
-    left = K.permute_dimensions(in_dtype(x1, dtype), [*free1, *first]) if rank1 else x1.node
-    right = K.permute_dimensions(in_dtype(x2, dtype), [*second, *free2]) if rank2 else x2.node
     rows = [x1.shape[i] for i in free1]
     columns = [x2.shape[i] for i in free2]
-    left = K.reshape(left, (int(np.prod(rows, dtype=int)), count))
-    right = K.reshape(right, (count, int(np.prod(columns, dtype=int))))
-    return finish(K.reshape(K.dot(left, right), (*rows, *columns)), dtype)
+
+    def build(left: Any, right: Any) -> Any:
+        left = K.permute_dimensions(left, [*free1, *first]) if rank1 else left
+        right = K.permute_dimensions(right, [*second, *free2]) if rank2 else right
+        left = K.reshape(left, (int(np.prod(rows, dtype=int)), count))
+        right = K.reshape(right, (count, int(np.prod(columns, dtype=int))))
+        return K.reshape(K.dot(left, right), (*rows, *columns))
+
+    return products(build, [x1, x2], dtype)
 
 
 # ------------------------------------------------------------------ einsum
@@ -99,11 +123,33 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:
     given = [layout.known(x) for x in operands]
     dtype = _einsum_dtype(subscripts, given)
     terms, result = _labels(subscripts, [len(x.shape) for x in given])
+    _check_sizes(terms, given)
     if not any(map(is_traced, given)):
         arrays = [array_in(x, dtype) for x in given]
         text = f"{','.join(terms)}->{result}"
         return np.asarray(np.einsum(text, *arrays, optimize=len(arrays) > 1)).astype(dtype)
-    parts = [_own(term, in_dtype(x, dtype)) for term, x in zip(terms, given, strict=True)]
+    return products(lambda *nodes: _contracted(terms, nodes, result), given, dtype)
+
+
+def _check_sizes(terms: list[str], given: list[Any]) -> None:
+    """ShapeError where a label stands for axes of two sizes; one of 1 is stretched."""
+    sizes: dict[str, int] = {}
+    for term, x in zip(terms, given, strict=True):
+        for label, size in zip(term, x.shape, strict=True):
+            if sizes.get(label, 1) == 1:
+                sizes[label] = size
+            elif size not in (1, sizes[label]):
+                pairs = zip(terms, given, strict=True)
+                told = [f"{labels} is {spec_of(one)}" for labels, one in pairs]
+                raise ShapeError(
+                    f"{', '.join(told)}, so that {label} has {sizes[label]} and {size} entries",
+                    function="einsum",
+                )
+
+
+def _contracted(terms: list[str], nodes: Any, result: str) -> Any:
+    """The sum of products of nodes by labels."""
+    parts = [_own(term, node) for term, node in zip(terms, nodes, strict=True)]
     shapes = [np.broadcast_to(np.float32(0), tuple(node.spec.shape)) for _, node in parts]
     text = f"{','.join(term for term, _ in parts)}->{result}"
     path = np.einsum_path(text, *shapes, optimize="greedy")[0][1:] if len(parts) > 1 else [(0,)]
@@ -114,7 +160,7 @@ def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:
             taken[:2] = [_pair(taken[0], taken[1], needed)]
         parts.append(taken[0])
     term, node = parts[0]
-    return finish(_arranged(_summed(term, node, set(result)), result), dtype)
+    return _arranged(_summed(term, node, set(result)), result)
 
 
 def _einsum_dtype(subscripts: str, given: list[Any]) -> str:
@@ -287,18 +333,32 @@ def corrcoef(x: Any) -> Any:
     x = elementwise.cast(x, dtype)
     x = layout.expand_dims(x, 0) if len(x.shape) < 2 else x
     away = elementwise.subtract(x, reduce.mean(x, -1, True))
-    together = matmul(away, layout.swapaxes(away, -1, -2))
-    own = elementwise.sqrt(layout.diagonal(together))
+    together = matmul(away, curves.conjugate(layout.swapaxes(away, -1, -2)))
+    own = elementwise.sqrt(curves.real(layout.diagonal(together)))
     found = elementwise.divide(together, outer(own, own))
-    found = elementwise.clip(found, -1.0, 1.0)
+    found = _within_one(found)
     return layout.reshape(found, ()) if found.shape == (1, 1) else found
+
+
+def _within_one(x: Any) -> Any:
+    """Numbers, or both parts of complex ones, brought between -1 and 1."""
+    if not is_complex(x):
+        return elementwise.clip(x, -1.0, 1.0)
+    if not is_traced(x):
+        return (np.clip(x.real, -1, 1) + 1j * np.clip(x.imag, -1, 1)).astype(x.dtype)
+    return by_parts(lambda node: K.clip(node, -1.0, 1.0), [x], x.dtype)
 
 
 def correlate(x1: Any, x2: Any, mode: str = "valid") -> Any:
     """Sums of products of two vectors that are moved along each other."""
     x1, x2 = layout.known(x1), layout.known(x2)
-    dtype = elementwise.float_type(x1, x2) if "int64" not in _kinds(x1, x2) else "float32"
+    dtype = elementwise.float_type(x1, x2)
+    if "int64" in _kinds(x1, x2) and "complex" not in dtype:
+        dtype = "float32"
     x1, x2 = elementwise.cast(x1, dtype), elementwise.cast(x2, dtype)
+    if 0 in (*x1.shape, *x2.shape):
+        told = f"x1 is {spec_of(x1)}, x2 is {spec_of(x2)}; both need elements"
+        raise ShapeError(told, function="correlate")
     if is_traced(x1) or is_traced(x2):
         return _traced_correlate(x1, x2, mode)
     return _correlate(x1, x2, mode)
@@ -308,7 +368,7 @@ def _kinds(*operands: Any) -> set[str]:
     return {str(x.dtype) for x in operands}
 
 
-@host(2, dtype="same", name="correlate")
+@host(2, dtype="same", name="correlate", of_complex=None)
 def _correlate(x1: Any, x2: Any, mode: Any = "valid") -> Any:
     return np.correlate(x1, x2, mode)
 
@@ -322,9 +382,12 @@ def _traced_correlate(x1: Any, x2: Any, mode: Any) -> Any:
     left = place - int(probe[place]) + 1
     right = len(probe) + width - 1 - size - left
     dtype = str(x1.dtype)
-    x = K.reshape(in_dtype(layout.pad(x1, ((left, right),)), dtype), (1, -1, 1))
-    found = K.conv1d(x, K.reshape(in_dtype(x2, dtype), (width, 1, 1)))
-    return finish(K.reshape(found, (-1,)), dtype)
+
+    def build(line: Any, window: Any) -> Any:
+        found = K.conv1d(K.reshape(line, (1, -1, 1)), K.reshape(window, (width, 1, 1)))
+        return K.reshape(found, (-1,))
+
+    return products(build, [layout.pad(x1, ((left, right),)), curves.conjugate(x2)], dtype)
 
 
 setattr(Traced, "__matmul__", lambda x, y: matmul(x, y))  # noqa: B010

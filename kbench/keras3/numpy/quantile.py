@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from kbench.keras3.calls.host import host, operand
+from kbench.keras3.complex_numbers.refusal import real_only
 from kbench.keras3.numpy import curves, elementwise, index, layout, reduce
 from kbench.keras3.numpy.elementwise import float_type
 from kbench.keras3.tensor import any_traced, is_traced, plain
@@ -30,6 +31,8 @@ def _by_order(form: Any, name: str, whole: float, skips: bool) -> Callable[..., 
         x: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False
     ) -> Any:
         x, q = operand(x), plain(q)
+        real_only(name, x=x, q=q)
+        reduce.some_to_choose_from(name, x, axis)
         if not any_traced(x, q):
             return eager(x, q, axis, method, keepdims)
         if method not in METHODS:
@@ -62,6 +65,8 @@ def _at(x: Any, part: Any, axis: Any, method: str, skips: bool) -> Any:
     axes = _axes(x, axis)
     others = [i for i in range(len(x.shape)) if i not in axes]
     lead = tuple(x.shape[i] for i in others)
+    if 0 in lead:
+        return np.zeros((*part.shape, *lead), x.dtype)
     rows = layout.reshape(layout.transpose(x, (*others, *axes)), (*lead, -1))
     rows = index.sort(rows, -1)  # NaN comes last
     last = rows.shape[-1] - 1
@@ -122,6 +127,8 @@ def _middle(form: Any, name: str, by: Callable[..., Any]) -> Callable[..., Any]:
     def median(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         """The middle element over axes, or the mean of the middle two."""
         x = operand(x)
+        real_only(name, x=x)
+        reduce.some_to_choose_from(name, x, axis)
         if is_traced(x):
             return by(x, 0.5, axis, "linear", keepdims)
         return eager(x, axis, keepdims)

@@ -1,178 +1,267 @@
 """Gradients through factors of matrices: eigenvectors, singular vectors, triangles.
 
-Sources: Giles (2008), "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation"; Townsend (2016), "Differentiating the singular value decomposition"; Seeger et al.
-(2017), "Auto-differentiating linear algebra"; Roberts & Roberts (2020), "QR and LQ decomposition
-matrix backpropagation algorithms for square, wide, and deep matrices"; de Hoog, Anderssen & Lukas
-(2011), "Differentiation of matrix functionals using triangular factorization".
+Each rule serves real and complex matrices. Transposes of the papers on real ones are conjugated
+here. Sources: Giles (2008), "Collected matrix derivative results for forward and reverse mode
+algorithmic differentiation"; Townsend (2016), "Differentiating the singular value decomposition";
+Wan & Zhang (2019), "Automatic differentiation for complex valued SVD"; Seeger et al. (2017),
+"Auto-differentiating linear algebra"; Roberts & Roberts (2020), "QR and LQ decomposition matrix
+backpropagation algorithms for square, wide, and deep matrices"; Walter & Lehmann (2018),
+"Algorithmic differentiation of linear algebra functions with application in optimum experimental
+design"; Papanicolopulos (2024), "Derivatives of the full QR factorisation and of the factored-form
+and compact WY representations"; de Hoog, Anderssen & Lukas (2011), "Differentiation of matrix
+functionals using triangular factorization".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from kbench import backend as K
-from kbench.api.operations import GradientError, Spec, Tensor, numpy_call, numpy_calls, results
+from kbench.api.operations import GradientError, Spec
 from kbench.keras3.rules.nodes import (
+    Numbers,
+    Slopes,
+    by_numpy,
     columns_by,
     diagonal_of,
-    flipped,
     gaps_of,
+    hermitian,
     identity_like,
     inverse,
+    joined_along,
     lower_part,
-    masked,
+    nan_of_phases,
+    no_slope,
+    on_diagonal,
+    one_over,
     one_over_gaps,
     rows_by,
-    side_of,
-    times,
+    rule_on_numbers,
+    total,
     upper_part,
 )
 
-Slopes = Mapping[int, Tensor]
-"""The gradients that arrived, by the number of the result."""
+ROUNDING = 64
+"""So many units in the last place two elements may differ that count as equally large."""
 
 
-def _sum(parts: list[Tensor]) -> Tensor:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
-
-
-def _symmetric(x: Tensor) -> Tensor:
-    return (x + flipped(x)) * 0.5
-
-
-def _or_zeros(g: Slopes, place: int, like: Tensor) -> Tensor:
-    return g[place] if place in g else K.zeros_like(like)
-
-
-def cholesky_rule(g: Tensor, y: Tensor, a: Tensor, upper: bool = False) -> tuple[Tensor]:
+@rule_on_numbers
+def cholesky_rule(g: Numbers, y: Numbers, _a: Numbers, upper: bool = False) -> list[Numbers]:
     """Seeger et al. 2017, 4.1."""
-    lower, slope = (flipped(y), flipped(g)) if upper else (y, g)
+    lower, slope = (y.H, g.H) if upper else (y, g)
     back = inverse(lower)
-    inner = times(flipped(lower), slope)
-    half = np.tri(side_of(inner)) - 0.5 * np.eye(side_of(inner))
-    inner = masked(inner, half)
-    return (_symmetric(times(flipped(back), inner, back)),)
+    side = y.shape[-1]
+    inner = (lower.H @ slope) * (np.tri(side) - 0.5 * np.eye(side))
+    return [hermitian(back.H @ inner @ back)]
 
 
-def cholesky_inverse_rule(g: Tensor, y: Tensor, a: Tensor, upper: bool = False) -> tuple[Tensor]:
-    """The inverse of L L', of which the derivative to L is known."""
-    lower = lower_part(flipped(a) if upper else a)
-    slope = -lower_part(times(y, g + flipped(g), y, lower))
-    return (flipped(slope) if upper else slope,)
+@rule_on_numbers
+def cholesky_inverse_rule(g: Numbers, y: Numbers, a: Numbers, upper: bool = False) -> list[Numbers]:
+    """The inverse of L L^H, of which the derivative to L is known."""
+    lower = lower_part(a.H if upper else a)
+    slope = -lower_part(y @ (g + g.H) @ y @ lower)
+    return [slope.H if upper else slope]
 
 
-def eigh_rule(g: Slopes, y: Tensor, a: Tensor) -> tuple[Tensor]:
-    """Giles 2008, 3.1, of a symmetric matrix."""
-    values, vectors = results(y)
-    turned = flipped(vectors)
+@rule_on_numbers
+def eigh_rule(g: Slopes, y: list[Numbers], _a: Numbers) -> list[Numbers]:
+    """Giles 2008, 3.1; NaN where a loss depends on the phases of complex vectors."""
+    values, vectors = y
     parts = []
     if 1 in g:
-        parts.append(times(turned, g[1]) * one_over_gaps(values, gaps_of(values)))
+        own = vectors.H @ g[1]
+        parts.append(own * one_over_gaps(gaps_of(values)))
+        if own.imaginary is not None:
+            parts.append(nan_of_phases(on_diagonal(own.imaginary), [own], [g[1]]))
     if 0 in g:
         parts.append(diagonal_of(g[0]))
-    return (_symmetric(times(vectors, _sum(parts), turned)),)
+    return [hermitian(vectors @ total(parts) @ vectors.H)]
+
+
+@rule_on_numbers
+def eig_rule(g: Slopes, y: list[Numbers], a: Numbers) -> list[Numbers]:
+    """Giles 2008, 3.1, of vectors as LAPACK gives them: of length 1, their largest element real.
+
+    NaN where a loss depends on the phase of a vector whose largest element is not the only one.
+    """
+    values, vectors = y
+    turned = vectors.H
+    parts = []
+    if 0 in g:
+        parts.append(diagonal_of(g[0]))
+    if 1 in g:
+        own = turned @ g[1]
+        assert own.imaginary is not None
+        lengths, phases = on_diagonal(own.real), on_diagonal(own.imaginary)
+        largest, ties = _largest_elements(vectors, a.imaginary is None)
+        slope = g[1] - columns_by(vectors, Numbers(lengths))
+        size = K.sum(vectors.real * largest.real, axis=-2)
+        turn = columns_by(largest, Numbers(phases / size)).real
+        slope = slope - Numbers(K.zeros_like(turn), turn)
+        parts.append(turned @ slope * one_over_gaps(gaps_of(values)).conjugate)
+        parts.append(nan_of_phases(phases * ties.real, [own], [g[1]]))
+    return [inverse(turned) @ total(parts) @ turned]
+
+
+def _largest_elements(vectors: Numbers, of_real: bool) -> list[Numbers]:
+    """1 in place of the element that LAPACK made real, 0 elsewhere; and for each vector 1 where
+    another element is as large but for rounding, else 0.
+
+    A real vector of a real matrix stays real, whichever of its elements is the largest.
+    """
+
+    def found(array: np.ndarray) -> Any:
+        sizes = np.abs(array)
+        place = np.where(array.imag == 0, sizes, -1).argmax(-2)[..., None, :]
+        here = np.arange(array.shape[-2])[:, None] == place
+        size = np.take_along_axis(sizes, place, -2)
+        near = sizes > size * (1 - ROUNDING * np.finfo(sizes.dtype).eps)
+        stays = of_real & (array.imag == 0).all(-2)
+        return here, (near.sum(-2) > 1) & ~stays
+
+    half = str(vectors.real.spec.dtype)
+    specs = [(vectors.shape, half), (vectors.shape[:-1], half)]
+    return by_numpy("largest", found, vectors, specs, no_slope)
 
 
 # ------------------------------------------------------------------ singular values
 
 
-def thin_svd(a: Tensor) -> list[Tensor]:
+def thin_svd(a: Numbers) -> list[Numbers]:
     """As many singular vectors of both sides as there are singular values."""
-    *lead, rows, columns = a.spec.shape
-    assert rows is not None and columns is not None
+    *lead, rows, columns = a.shape
     count = min(rows, columns)
-    shapes = [(*lead, rows, count), (*lead, count), (*lead, count, columns)]
+    specs = [
+        ((*lead, rows, count), a.dtype),
+        ((*lead, count), str(a.real.spec.dtype)),
+        ((*lead, count, columns), a.dtype),
+    ]
 
     def svd(array: np.ndarray) -> Any:
         return tuple(np.linalg.svd(array, full_matrices=False))
 
-    parts = [Spec(tuple(shape), a.spec.dtype) for shape in shapes]
-    return numpy_calls(svd, [a], parts, lambda g, y, x: svd_rule(g, y, x, False))
+    return by_numpy("svd", svd, a, specs, lambda g, y, x: svd_rule(g, y, x, False))
 
 
+@rule_on_numbers
 def svd_rule(
-    g: Any, y: Tensor, a: Tensor, full_matrices: bool = True, compute_uv: bool = True
-) -> tuple[Tensor]:
-    """Townsend 2016; of singular values alone, U diag(g) V'."""
+    g: Any, y: Any, a: Numbers, full_matrices: bool = True, compute_uv: bool = True
+) -> list[Numbers]:
+    """Townsend 2016, Wan & Zhang 2019; of singular values alone, U diag(g) V^H.
+
+    NaN where a loss depends on the phases of complex vectors.
+    """
     if not compute_uv:
         left, _, right = thin_svd(a)
-        return (times(columns_by(left, g), right),)
-    left, values, right = results(y)
-    rows, columns = a.spec.shape[-2:]
-    assert rows is not None and columns is not None
+        return [columns_by(left, g) @ right]
+    left, values, right = y
+    rows, columns = a.shape[-2:]
     count = min(rows, columns)
     beyond = (rows > count and 0 in g) or (columns > count and 2 in g)
     if full_matrices and beyond:
         raise GradientError(
-            f"svd of {a.spec} with full_matrices=True gives vectors that its singular values do "
-            "not determine, which have no derivative; full_matrices=False leaves them out",
+            f"svd of {Spec(a.shape, a.dtype)} with full_matrices=True gives vectors that its "
+            "singular values do not determine, which have no derivative; full_matrices=False "
+            "leaves them out",
             function="gradients",
         )
-    left, right = left[..., :, :count], right[..., :count, :]
-    return (_through_svd(g, left, values, right),)
+    return [_through_svd(g, left[..., :, :count], values, right[..., :count, :])]
 
 
-def _through_svd(g: Slopes, left: Tensor, values: Tensor, right: Tensor) -> Tensor:
-    gaps = gaps_of(values)
-    shares = one_over_gaps(values, gaps * (K.expand_dims(values, -2) + K.expand_dims(values, -1)))
+def _through_svd(g: Slopes, left: Numbers, values: Numbers, right: Numbers) -> Numbers:
+    sums = values.each(lambda x: K.expand_dims(x, -2) + K.expand_dims(x, -1))
+    shares = one_over_gaps(gaps_of(values) * sums)
     inner, outer = [], []
+    own = {}
     if 1 in g:
         inner.append(diagonal_of(g[1]))
     if 0 in g:
-        own = times(flipped(left), g[0])
-        turned = own * shares
-        inner.append(columns_by(turned + flipped(turned), values))
-        if left.spec.shape[-2] != left.spec.shape[-1]:
-            outer.append(times(columns_by(g[0] - times(left, own), 1.0 / values), right))
+        own[0] = left.H @ g[0]
+        turned = own[0] * shares
+        inner.append(columns_by(turned + turned.H, values))
+        if left.shape[-2] != left.shape[-1]:
+            outer.append(columns_by(g[0] - left @ own[0], one_over(values)) @ right)
     if 2 in g:
-        own = times(g[2], flipped(right))
-        turned = flipped(own) * shares
-        inner.append(rows_by(turned + flipped(turned), values))
-        if right.spec.shape[-2] != right.spec.shape[-1]:
-            outer.append(times(left, rows_by(g[2] - times(own, right), 1.0 / values)))
-    return _sum([times(left, _sum(inner), right), *outer])
+        own[2] = (g[2] @ right.H).H
+        turned = own[2] * shares
+        inner.append(rows_by(turned + turned.H, values))
+        if right.shape[-2] != right.shape[-1]:
+            outer.append(left @ rows_by(g[2] - own[2].H @ right, one_over(values)))
+    inner.extend(_of_phases(list(own.values()), [g[i] for i in own], values))
+    return total([left @ total(inner) @ right, *outer])
+
+
+def _of_phases(own: list[Numbers], slopes: list[Numbers], values: Numbers) -> list[Numbers]:
+    """What the gradients to vectors, left and right or one of them, say of their phases.
+
+    Of both together only the difference is determined.
+    """
+    turns = [on_diagonal(one.imaginary) for one in own if one.imaginary is not None]
+    if not turns:
+        return []
+    if len(turns) == 1:
+        return [nan_of_phases(turns[0], own, slopes)]
+    apart = Numbers((turns[0] - turns[1]) * 0.5 / values.real)
+    zeros = K.zeros_like(apart.real)
+    turn = diagonal_of(Numbers(zeros, apart.real))
+    return [turn, nan_of_phases(turns[0] + turns[1], own, slopes)]
 
 
 # ------------------------------------------------------------------ orthogonal and triangular
 
 
-def qr_rule(g: Slopes, y: Tensor, a: Tensor, mode: str = "reduced") -> tuple[Tensor]:
-    """Roberts & Roberts 2020; of a wide matrix the square part first."""
-    q, r = results(y)
-    rows, columns = a.spec.shape[-2:]
-    assert rows is not None and columns is not None
+@rule_on_numbers
+def qr_rule(g: Slopes, y: list[Numbers], a: Numbers, mode: str = "reduced") -> list[Numbers]:
+    """Roberts & Roberts 2020; of a wide matrix the square part first.
+
+    Signs and phases are those of LAPACK, which makes the diagonal of the triangle real.
+    """
+    q, r = y
+    rows, columns = a.shape[-2:]
     if mode == "complete" and rows > columns:
+        slopes = {}
         if 0 in g:
-            raise GradientError(
-                f"qr of {a.spec} with mode='complete' gives columns that the matrix does not "
-                "determine, which have no derivative; mode='reduced' leaves them out",
-                function="gradients",
-            )
-        g = {1: g[1][..., :columns, :]}
+            slopes[0] = _to_first_columns(g[0], q, columns)
+        if 1 in g:
+            slopes[1] = g[1][..., :columns, :]
+        g = slopes
         q, r = q[..., :, :columns], r[..., :columns, :]
-    to_q, to_r = _or_zeros(g, 0, q), _or_zeros(g, 1, r)
+    to_q = g[0] if 0 in g else q.each(K.zeros_like)
+    to_r = g[1] if 1 in g else r.each(K.zeros_like)
     if rows >= columns:
-        return (_through_square_qr(q, r, to_q, to_r),)
+        return [_through_square_qr(q, r, to_q, to_r)]
     rest, to_rest = a[..., :, rows:], to_r[..., :, rows:]
-    to_q = to_q + times(rest, flipped(to_rest))
+    to_q = to_q + rest @ to_rest.H
     first = _through_square_qr(q, r[..., :, :rows], to_q, to_r[..., :, :rows])
-    return (K.concatenate([first, times(q, to_rest)], -1),)
+    return [joined_along(-1, first, q @ to_rest)]
 
 
-def _through_square_qr(q: Tensor, r: Tensor, to_q: Tensor, to_r: Tensor) -> Tensor:
-    inner = times(r, flipped(to_r)) - times(flipped(to_q), q)
-    inner = lower_part(inner) + flipped(lower_part(inner, 1))
-    return times(to_q + times(q, inner), flipped(inverse(r)))
+def _to_first_columns(slope: Numbers, q: Numbers, count: int) -> Numbers:
+    """Through the columns that LAPACK's reflections add (Papanicolopulos 2024).
+
+    They are E - (E - Q) Z^H of the first columns Q, with Z = below (above - I)^-1 of their rows.
+    """
+    first = q[..., :, :count]
+    above, below = first[..., :count, :], first[..., count:, :]
+    eye = Numbers(K.constant(np.eye(q.shape[-1], count), dtype=q.real.spec.dtype))
+    back = inverse(above - identity_like(above))
+    shares = below @ back
+    to_first, to_rest = slope[..., :, :count], slope[..., :, count:]
+    turned = to_rest.H @ (first - eye) @ back.H
+    return to_first + to_rest @ shares + joined_along(-2, -(shares.H @ turned), turned)
 
 
-def _rows_back(pivots: Tensor, size: int, dtype: str) -> Tensor:
+def _through_square_qr(q: Numbers, r: Numbers, to_q: Numbers, to_r: Numbers) -> Numbers:
+    """Walter & Lehmann 2018, of a triangle with a real diagonal."""
+    inner = r @ to_r.H - to_q.H @ q
+    below = lower_part(inner, 1)
+    diagonal = Numbers(inner.real) * np.eye(inner.shape[-1])
+    return (to_q + q @ (below + below.H + diagonal)) @ inverse(r).H
+
+
+def _rows_back(pivots: Numbers, size: int, dtype: str) -> Numbers:
     """The matrix that moves rows back to where they were before they were exchanged."""
 
     def back(exchanged: np.ndarray) -> np.ndarray:
@@ -185,33 +274,31 @@ def _rows_back(pivots: Tensor, size: int, dtype: str) -> Tensor:
             matrix[order, np.arange(size)] = 1
         return found.reshape(*exchanged.shape[:-1], size, size)
 
-    lead = pivots.spec.shape[:-1]
-    return numpy_call(back, [pivots], Spec((*lead, size, size), dtype), lambda g, y, p: (None,))
+    specs = [((*pivots.shape[:-1], size, size), dtype)]
+    return by_numpy("rows_back", back, pivots, specs, no_slope)[0]
 
 
-def lu_rule(g: Slopes, y: Tensor, a: Tensor) -> tuple[Tensor | None]:
+@rule_on_numbers
+def lu_rule(g: Slopes, y: list[Numbers], a: Numbers) -> list[Numbers | None]:
     """de Hoog, Anderssen & Lukas 2011; a matrix that is no square by its square part."""
     if 0 not in g:
-        return (None,)
-    both, pivots = results(y)
+        return [None]
+    both, pivots = y
     slope = g[0]
-    rows, columns = a.spec.shape[-2:]
-    assert rows is not None and columns is not None
+    rows, columns = a.shape[-2:]
     count = min(rows, columns)
     top, to_top = both[..., :count, :count], slope[..., :count, :count]
     lower, upper = lower_part(top, 1) + identity_like(top), upper_part(top)
-    below = times(flipped(lower), lower_part(to_top, 1))
-    above = times(upper_part(to_top), flipped(upper))
-    to_columns, to_rows = flipped(inverse(lower)), flipped(inverse(upper))
+    below = lower.H @ lower_part(to_top, 1)
+    above = upper_part(to_top) @ upper.H
+    to_columns, to_rows = inverse(lower).H, inverse(upper).H
     if columns > count:
-        to_rest = slope[..., :, count:]
-        below = below - times(to_rest, flipped(both[..., :, count:]))
+        below = below - slope[..., :, count:] @ both[..., :, count:].H
     if rows > count:
-        to_rest = slope[..., count:, :]
-        above = above - times(flipped(both[..., count:, :]), to_rest)
-    found = times(to_columns, lower_part(below, 1) + upper_part(above), to_rows)
+        above = above - both[..., count:, :].H @ slope[..., count:, :]
+    found = to_columns @ (lower_part(below, 1) + upper_part(above)) @ to_rows
     if columns > count:
-        found = K.concatenate([found, times(to_columns, slope[..., :, count:])], -1)
+        found = joined_along(-1, found, to_columns @ slope[..., :, count:])
     if rows > count:
-        found = K.concatenate([found, times(slope[..., count:, :], to_rows)], -2)
-    return (times(_rows_back(pivots, rows, str(a.spec.dtype)), found),)
+        found = joined_along(-2, found, slope[..., count:, :] @ to_rows)
+    return [_rows_back(pivots, rows, str(a.real.spec.dtype)) @ found]

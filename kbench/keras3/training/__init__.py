@@ -1,3 +1,3 @@
 """What `fit` runs: `trainer`, whose steps are functions of the engine (`step`), and the base of
-layers (`layer`).
+layers (`layer`) and of optimizers (`optimizer`).
 """

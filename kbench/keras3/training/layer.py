@@ -1,4 +1,5 @@
-"""The base of Keras' layers: known outputs can take a mask, and texts may stand beside numbers.
+"""The base of Keras' layers: known outputs can take a mask, texts may stand beside numbers, and
+matrices of SciPy are tensors.
 
 Keras sets `_keras_mask` on what a layer returns. An array of NumPy takes no attributes, so that
 Keras would keep the mask in a table of its own, where a user does not find it.
@@ -6,11 +7,16 @@ Keras would keep the mask in a table of its own, where a user does not find it.
 Keras refuses an argument of tensors and other things. Arrays are no tensors of other backends, so
 that a layer which converts its inputs itself, such as `HashedCrossing`, takes arrays and texts in
 one argument there. Here they are, so that they are hidden while Keras looks at the arguments.
+
+Keras' operations are loaded once its layers are; their rules for complex numbers are corrected
+then.
+A matrix of SciPy is no tensor to Keras' functions, so that it becomes one before Keras looks at it.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,8 +24,9 @@ import numpy as np
 from keras.src import tree
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 
+from kbench.keras3.complex_numbers.symbolic import tell_real_dtypes
 from kbench.keras3.core import is_tensor
-from kbench.keras3.tensor import HiddenArray
+from kbench.keras3.tensor import HiddenArray, without_matrices
 
 
 class MaskableArray(np.ndarray):
@@ -43,11 +50,13 @@ class BackendLayer:
         super().__init_subclass__(**options)
         if BackendLayer in cls.__bases__ and "__call__" in cls.__dict__:  # Keras' own `Layer`
             setattr(cls, "__call__", _beside_texts(cls.__dict__["__call__"]))  # noqa: B010
+            tell_real_dtypes(sys.modules["keras.src.ops.numpy"])  # which Keras' layers import
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs of the layer; known ones as arrays that a mask can be set on."""
-        if _converts_itself(self):
-            args, kwargs = tree.map_structure(_shown, (args, kwargs))
+        given = (args, kwargs)
+        if _converts_itself(self) and any(map(_is_hidden, tree.flatten(given))):
+            args, kwargs = tree.map_structure(_shown, given)  # else a layer's own dicts stay
         outputs = super().__call__(*args, **kwargs)  # type: ignore[misc]
         if not self.supports_masking:
             return outputs
@@ -71,10 +80,12 @@ def _converts_itself(layer: Any) -> bool:
 
 
 def _beside_texts(call: Callable[..., Any]) -> Callable[..., Any]:
-    """Keras' call of a layer, from which arrays beside texts are hidden."""
+    """Keras' call of a layer, of tensors alone, from which those beside texts are hidden."""
 
     @functools.wraps(call)
     def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        args = tuple(without_matrices(value) for value in args)
+        kwargs = {name: without_matrices(value) for name, value in kwargs.items()}
         if _converts_itself(self):
             args = tuple(_hidden(value) for value in args)
             kwargs = {name: _hidden(value) for name, value in kwargs.items()}
@@ -98,5 +109,9 @@ def _hidden(value: Any) -> Any:
     return tree.map_structure(lambda leaf: HiddenArray.of(leaf) if is_tensor(leaf) else leaf, value)
 
 
+def _is_hidden(leaf: Any) -> bool:
+    return isinstance(leaf, HiddenArray)
+
+
 def _shown(leaf: Any) -> Any:
-    return leaf.shown if isinstance(leaf, HiddenArray) else leaf
+    return leaf.shown if _is_hidden(leaf) else leaf

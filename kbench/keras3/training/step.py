@@ -12,9 +12,20 @@ from keras.src.backend.common.stateless_scope import StatelessScope
 from keras.src.trainers.trainer import model_supports_jit
 
 from kbench import backend as K
-from kbench.api.operations import kernels_allowed
-from kbench.keras3.core import owner_of, traced
-from kbench.keras3.tensor import WIDE, Traced, from_wide, in_dtype, node_of, plain, to_wide
+from kbench.api.operations import kernels_allowed, uncollected
+from kbench.keras3.core import traced, updates_of
+from kbench.keras3.matrices import Rows, held_dtype
+from kbench.keras3.tensor import (
+    SparseTraced,
+    Traced,
+    from_held,
+    held,
+    known_rows,
+    plain,
+    symbol_of,
+    to_held,
+)
+from kbench.keras3.training.batches import as_leaf
 
 MAX_TRACES = 64
 """Traces of a step that are kept: one for each structure, shapes and dtypes of a batch."""
@@ -34,12 +45,15 @@ class Step:
         self.needs_values = False
 
     def __call__(self, batch: Any) -> Any:
-        leaves = [np.asarray(plain(x)) for x in tree.flatten(batch) if x is not None]
-        if any(leaf.dtype.kind in "USO" for leaf in leaves):  # texts are not traced
+        leaves = [as_leaf(x) for x in tree.flatten(batch) if x is not None]
+        if any(_is_text(leaf) for leaf in leaves):  # which is not traced
             return self.method(batch)
         if self.model.run_eagerly or self.needs_values:
             return self._eagerly(batch)
-        shapes = tuple((leaf.shape, leaf.dtype.name) for leaf in leaves)
+        shapes = tuple(
+            (leaf.shape, leaf.dtype) if isinstance(leaf, Rows) else (leaf.shape, leaf.dtype.name)
+            for leaf in leaves
+        )
         key = (shapes, repr(tree.map_structure(lambda x: x is None, batch)))
         if key not in self.made:
             if len(self.made) >= MAX_TRACES:
@@ -53,24 +67,17 @@ class Step:
                 return self._eagerly(batch)
         function, structure = self.made[key]
         with _kernels(self.model):
-            found = function([to_wide(leaf) for leaf in leaves])
+            found = function([x.csr if isinstance(x, Rows) else to_held(x) for x in leaves])
         return _packed(structure, found)
 
-    def _trace(self, batch: Any, leaves: list[np.ndarray]) -> Any:
-        inputs = [
-            K.placeholder(leaf.shape, dtype=WIDE.get(leaf.dtype.name, leaf.dtype.name))
-            for leaf in leaves
-        ]
-        left = iter(zip(inputs, leaves, strict=True))
-
-        def symbol(x: Any) -> Any:
-            if x is None:
-                return None
-            node, leaf = next(left)
-            return Traced(node, leaf.dtype.name)
-
-        outputs, updates, structure = self._built(tree.map_structure(symbol, batch), False)
-        return K.function(inputs, outputs, updates=updates, name=self.name), structure
+    def _trace(self, batch: Any, leaves: list[Any]) -> Any:
+        inputs = [_symbol(leaf) for leaf in leaves]
+        left = iter(inputs)
+        symbols = tree.map_structure(lambda x: None if x is None else next(left), batch)
+        nodes = [one.rows if isinstance(one, SparseTraced) else one.held for one in inputs]
+        with uncollected():
+            outputs, updates, structure = self._built(symbols, False)
+            return K.function(nodes, outputs, updates=updates, name=self.name), structure
 
     def _built(self, symbols: Any, known: bool) -> tuple[list[Any], list[Any], Any]:
         """Outputs, updates of variables, and the structure of the results."""
@@ -78,22 +85,35 @@ class Step:
         with traced(known), StatelessScope(state, collect_losses=True) as scope:
             before = dict(scope.state_mapping)
             results = self.method(symbols)
-            updates = [
-                K.update(owner_of(key)._node, in_dtype(value, owner_of(key)._dtype))
-                for key, value in scope.state_mapping.items()
-                if value is not before.get(key)
-            ]
+            updates = updates_of(scope.state_mapping, before)
             results = tree.map_structure(plain, results)
-        return [node_of(x) for x in tree.flatten(results) if x is not None], updates, results
+        leaves = [x for x in tree.flatten(results) if x is not None]
+        outputs = [(x if isinstance(x, Traced) else _known(x)).held for x in leaves]
+        return outputs, updates, results
 
     def _eagerly(self, batch: Any) -> Any:
-        symbols = tree.map_structure(
-            lambda x: None if x is None else Traced(node_of(x), np.asarray(plain(x)).dtype.name),
-            batch,
-        )
+        symbols = tree.map_structure(lambda x: None if x is None else _known(x), batch)
         outputs, updates, structure = self._built(symbols, True)
         found = K.function([], outputs, updates=updates, name=self.name)([])
         return _packed(structure, found)
+
+
+def _is_text(leaf: Any) -> bool:
+    return not isinstance(leaf, Rows) and leaf.dtype.kind in "USO"
+
+
+def _symbol(leaf: Any) -> Traced:
+    """A symbol that is fed an array, or rows."""
+    if not isinstance(leaf, Rows):
+        return symbol_of(leaf.shape, leaf.dtype.name)
+    dtype = held_dtype(leaf.dtype)
+    return SparseTraced(K.placeholder(leaf.shape, dtype=dtype, sparse=True), leaf.dtype)
+
+
+def _known(x: Any) -> Traced:
+    """A symbol that has the value of an array, or of rows."""
+    leaf = as_leaf(x)
+    return known_rows(leaf) if isinstance(leaf, Rows) else Traced(held(leaf), leaf.dtype.name)
 
 
 def _is_compiled(model: Any) -> bool:
@@ -120,7 +140,8 @@ def _packed(structure: Any, found: list[np.ndarray]) -> Any:
         if x is None:
             return None
         array = next(left)
-        return from_wide(array, x.dtype) if isinstance(x, Traced) else array
+        dtype = x.dtype if isinstance(x, Traced) else np.asarray(x).dtype.name
+        return from_held(array, dtype)
 
     return tree.map_structure(value, structure)
 

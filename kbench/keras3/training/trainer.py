@@ -9,13 +9,14 @@ from keras.src import callbacks as callbacks_module
 from keras.src import tree
 from keras.src.backend import config
 from keras.src.trainers import trainer as base_trainer
-from keras.src.trainers.data_adapters import array_slicing, data_adapter_utils
+from keras.src.trainers.data_adapters import data_adapter_utils
 from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.utils import traceback_utils
 from keras.src.utils.python_utils import pythonify_logs
 
 from kbench.keras3.gradients import traced_gradients
 from kbench.keras3.tensor import tracing
+from kbench.keras3.training.batches import Batches, as_leaf, few_rows, split
 from kbench.keras3.training.step import Step
 
 STOPS = {"train": "stop_training", "test": "stop_evaluating", "predict": "stop_predicting"}
@@ -114,9 +115,7 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         self._eval_epoch_iterator = None
         epochs = min(epochs, config.max_epochs() or epochs)
         if validation_split and validation_data is None:
-            (x, y, sample_weight), validation_data = array_slicing.train_validation_split(
-                (x, y, sample_weight), validation_split=validation_split
-            )
+            (x, y, sample_weight), validation_data = split((x, y, sample_weight), validation_split)
         batches = self._batches(
             x, y, sample_weight, batch_size, steps_per_epoch, shuffle, class_weight
         )
@@ -276,7 +275,7 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         return self._on_batch((x, y, sample_weight), self.make_test_function, return_dict)
 
     def _on_batch(self, batch: Any, make: Any, return_dict: bool) -> Any:
-        data = tree.map_structure(lambda leaf: None if leaf is None else np.asarray(leaf), batch)
+        data = tree.map_structure(lambda leaf: None if leaf is None else as_leaf(leaf), batch)
         self._symbolic_build(data_batch=data)
         function = make()
         self.reset_metrics()
@@ -285,14 +284,14 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
 
     def predict_on_batch(self, x: Any) -> Any:
         """What the model gives for one batch."""
-        data = (tree.map_structure(np.asarray, x),)
+        data = (tree.map_structure(as_leaf, x),)
         self._build_by(data)
         return self.make_predict_function()([data])
 
     def _build_by(self, batch: Any) -> None:
         """The variables of a model that has not seen data yet."""
         if not all(layer.built for layer in self._flatten_layers()):
-            self(data_adapter_utils.unpack_x_y_sample_weight(batch)[0])
+            self(few_rows(data_adapter_utils.unpack_x_y_sample_weight(batch)[0]))
 
     def _symbolic_build(self, iterator: Any = None, data_batch: Any = None) -> None:
         """Build what is not built; where steps run eagerly, on values that Python may look at."""
@@ -314,7 +313,7 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
     ) -> EpochIterator:
         if isinstance(x, EpochIterator):
             return x
-        return EpochIterator(
+        return Batches(
             x=x,
             y=y,
             sample_weight=sample_weight,
