@@ -7,14 +7,16 @@ the rest is still told. Exit code 0 when there is no problem, 2 when there is on
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.metadata
 import json
 import os
 import platform
 import shutil
+import stat
 import sys
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +32,7 @@ def _machine() -> Facts:
     memory = psutil.virtual_memory()
     return {
         "system": platform.platform(),
-        "processor": _processor(),
+        "processor": processor(),
         "cores": psutil.cpu_count(logical=False),
         "usable threads": len(psutil.Process().cpu_affinity() or [0])
         if hasattr(psutil.Process, "cpu_affinity")
@@ -39,7 +41,7 @@ def _machine() -> Facts:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
     """The processor's name; `platform` knows it only on some systems."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
@@ -144,17 +146,25 @@ def _threads() -> Facts:
     }
 
 
+def _sizes(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Its files and their sizes in bytes; other processes take theirs away meanwhile."""
+    for path in folder.rglob("*"):
+        with contextlib.suppress(FileNotFoundError):
+            found = path.stat()
+            if stat.S_ISREG(found.st_mode):
+                yield path, found.st_size
+
+
 def _cache() -> Facts:
     from kbench.engine.jit import disk_cache, kernel_pack, service
 
     folder = disk_cache.folder()
-    files = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
-    sources = [path for path in files if path.suffix == ".py"]
+    sizes = dict(_sizes(folder)) if folder.is_dir() else {}
     stats = service.service.stats()
     found: Facts = {
         "folder": str(folder),
-        "kernels": len(sources),
-        "size": f"{sum(path.stat().st_size for path in files) / 2**20:.1f} MB",
+        "kernels": sum(path.suffix == ".py" for path in sizes),
+        "size": f"{sum(sizes.values()) / 2**20:.1f} MB",
         "compiled ahead": kernel_pack.describe(),
     }
     wrong = [f"kernel {name} did not compile: {reason}" for name, reason in stats.failures]

@@ -33,6 +33,24 @@ def motion(asked: str | None) -> bool:
     return (asked or os.environ.get("KBENCH_MOTION", "")).lower() not in ("none", "0", "off")
 
 
+PICTURES = ("auto", "kitty", "sixel", "blocks")
+"""How pictures are drawn: `auto` takes what the terminal says that it has."""
+
+
+def pictures(asked: str | None) -> str:
+    """How pictures are drawn: `--pictures`, else KBENCH_PICTURES.
+
+    Raises:
+        ValueError: the variable is none of the words.
+    """
+    from kbench.engine.runtime.environment import env
+
+    word = (asked or env("KBENCH_PICTURES") or PICTURES[0]).lower()
+    if word not in PICTURES:
+        raise ValueError(f"KBENCH_PICTURES is {word!r}; choose from {', '.join(PICTURES)}")
+    return word
+
+
 def names_engine() -> bool:
     """Whether the environment or keras.json names another engine than kbench's own.
 
@@ -80,11 +98,12 @@ def workbench(options: argparse.Namespace) -> int:
 
     if not getattr(options, "kernels", None) and names_engine():
         load_engine()
-    if options.theme:
-        try:
+    try:
+        if options.theme:
             check_theme(options.theme)
-        except ValueError as error:
-            print(f"kbench: {error}", file=sys.stderr)
-            return USAGE
+        options.pictures = pictures(options.pictures)
+    except ValueError as error:
+        print(f"kbench: {error}", file=sys.stderr)
+        return USAGE
     options.motion = motion(options.motion)
     return int(app.run(options))

@@ -10,8 +10,9 @@ import json
 import math
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeGuard
+
+from msgspec import Struct
 
 from kbench.cli.exit_codes import OK
 
@@ -28,8 +29,7 @@ _MAX_INTEGER_BITS = 10_000
 _SCALARS = (bool, int, float, str, type(None))
 
 
-@dataclass
-class Outcome:
+class Outcome(Struct):
     """What a run left behind."""
 
     code: int = OK

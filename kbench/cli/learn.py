@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from kbench.cli.exit_codes import (
     OK,
+    PICTURES,
     USAGE,
     load_engine,
     names_engine,
@@ -255,6 +256,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plain", action="store_true", help="line by line, for screen readers")
     parser.add_argument("--theme", help="of the workbench: dark, light, contrast, ansi ...")
     parser.add_argument("--motion", choices=("full", "none"), help="none: no animation")
+    parser.add_argument("--pictures", choices=PICTURES, help="how pictures are drawn")
     parser.add_argument("--ascii", action="store_true", help="without box and block characters")
     return parser
 
@@ -263,8 +265,10 @@ def main(arguments: list[str]) -> int:
     """`kbench learn [NUMBER] [--list] [--plain] [--reset-progress]`."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if options.plain and (options.theme or options.motion or options.ascii):
-        parser.error("--theme, --motion and --ascii only apply to the workbench, not to --plain")
+    looks = options.theme or options.motion or options.ascii or options.pictures
+    if options.plain and looks:
+        names = "--theme, --motion, --pictures and --ascii"
+        parser.error(f"{names} only apply to the workbench, not to --plain")
     if names_engine():
         load_engine()  # so that one that is not available is told first
     progress = Progress()

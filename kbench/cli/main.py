@@ -19,6 +19,7 @@ from kbench.cli.exit_codes import (
     INTERRUPTED,
     NO_KERNEL,
     OK,
+    PICTURES,
     USAGE,
     check_theme,
     terminal_refusal,
@@ -52,7 +53,7 @@ With -c and standard input the backend is imported as K and the last value is sh
 exit codes: 0 success, 1 the code failed, 2 wrong usage or configuration,
 3 the kernel could not start or be attached to, 129 the terminal was closed, 130 interrupted"""
 
-_VALUE_OPTIONS = ("--screenshot", "--size", "--theme", "--script", "--motion")
+_VALUE_OPTIONS = ("--screenshot", "--size", "--theme", "--script", "--motion", "--pictures")
 _OPTIONAL_VALUE = "--existing"
 _TARGET_OPTIONS = ("-c", "-m")
 
@@ -121,6 +122,11 @@ def make_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--motion", choices=("full", "none"), help="none: no animation")
     parser.add_argument(
+        "--pictures",
+        choices=PICTURES,
+        help="how the workbench draws pictures; auto asks the terminal",
+    )
+    parser.add_argument(
         "--ascii", action="store_true", help="draw the workbench without box and block characters"
     )
     return parser
@@ -161,6 +167,8 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--theme only applies to the workbench and --screenshot")
     if options.motion and (runs or options.plain or options.screenshot):
         parser.error("--motion only applies to the workbench")
+    if options.pictures and (runs or options.plain or options.screenshot):
+        parser.error("--pictures only applies to the workbench")
     if options.ascii and (runs or options.plain or options.screenshot):
         parser.error("--ascii only applies to the workbench")
     other = runs or options.json or options.screenshot is not None

@@ -124,6 +124,7 @@ def _settings() -> Config:
     settings.TerminalInteractiveShell.confirm_exit = False
     settings.TerminalInteractiveShell.autosuggestions_provider = None
     settings.TerminalInteractiveShell.term_title = False
+    settings.HistoryManager.hist_file = ":memory:"  # ours is that of all sessions
     simple = not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb"
     settings.TerminalInteractiveShell.simple_prompt = simple
     if simple or os.environ.get("NO_COLOR"):
@@ -140,8 +141,10 @@ def run(prepare: Prepare | None = None) -> int:
     from IPython.terminal.ipapp import TerminalIPythonApp
 
     import kbench
+    from kbench.cli.shared_history import share
     from kbench.notebook.ipython.magics import watch_news
     from kbench.version import __version__
+    from kbench.workbench.history.input_history import History
     from kbench.workbench.history.shell_journal import ShellJournal
 
     names: dict[str, object] = {"K": kbench, "np": np}
@@ -156,15 +159,20 @@ def run(prepare: Prepare | None = None) -> int:
     print(f"kbench {__version__}, plain prompt. K is the backend, np NumPy; %vars lists names,")
     print("%kb the settings, %config_k NAME=VALUE sets one, %watch EXPRESSION follows a value.")
     log = ShellJournal(shell)
+    kept = History()
+    if kept.problem:
+        print(kept.problem)
     code = 0
     try:
         if prepare is not None:
             prepare(shell, log)
+        share(shell, kept)  # not before: what runs again is not typed again
         application.start()
     except SystemExit as leaving:
         code = leaving.code if isinstance(leaving.code, int) else 0
     finally:
         announcer.stop()
+        kept.close()
         log.journal.close()
     log.end()
     return code

@@ -18,9 +18,10 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import CodeType, ModuleType
 from typing import TextIO
+
+from msgspec import Struct
 
 import kbench_launcher
 from kbench.cli import json_document
@@ -32,8 +33,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _RUNNERS = (_PACKAGE, os.path.abspath(kbench_launcher.__file__), runpy.__file__, "<frozen ")
 
 
-@dataclass(frozen=True)
-class Style:
+class Style(Struct, frozen=True):
     """How results and errors are written."""
 
     as_json: bool = False

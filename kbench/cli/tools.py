@@ -186,10 +186,15 @@ def bench_main(arguments: list[str]) -> int:
         program = folder / "harness.py"
         if program.is_file():
             command = [sys.executable, str(program), *arguments]
+            # Peers shall not inherit what kbench has set for itself, if `python -m` imported it.
+            threads = sys.modules.get("kbench.engine.runtime.threads")
+            given = None if threads is None else threads.users_environment()
             if os.name == "posix":  # whoever ends kbench then ends the bench
                 sys.stdout.flush()
-                os.execv(command[0], command)
-            return subprocess.call(command)
+                if given is None:
+                    os.execv(command[0], command)
+                os.execve(command[0], command, given)
+            return subprocess.call(command, env=given)
     print("kbench: the benchmarks are not installed beside the package", file=sys.stderr)
     return USAGE
 

@@ -30,6 +30,7 @@ class CellInfo(Protocol):
     """What `pre_run_cell` tells."""
 
     raw_cell: str
+    store_history: bool
 
 
 class CellResult(Protocol):

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from kbench.cli import exit_codes
+from kbench.cli import doctor, exit_codes
+from kbench.engine.kernels import registry
 from kbench.version import __version__
 
 ESCAPE = "\x1b"
@@ -169,6 +170,12 @@ def test_doctor_tells_every_part(run_kbench):
     text = run_kbench("doctor", "--fast").stdout
     for part in ("versions", "machine", "settings", "threads", "kernel cache", "no problems"):
         assert part in text
+
+
+def test_doctor_counts_files_that_others_take_away(tmp_path):
+    (tmp_path / "fused.py").write_text("1")
+    (tmp_path / "fused.lock").symlink_to(tmp_path / "gone")
+    assert dict(doctor._sizes(tmp_path)) == {tmp_path / "fused.py": 1}
 
 
 @pytest.mark.slow
@@ -332,7 +339,8 @@ def test_warmup_fills_the_cache_once(run_kbench, tmp_path):
         times.append(time.perf_counter() - start)
         assert done.returncode == 0 and done.stdout == ""
         lines = r"(compiling \d+/\d+\n)*\d+ kernels ready in [\d.]+ s\n"
-        assert re.fullmatch(lines, done.stderr)
+        assert re.fullmatch(lines, done.stderr)  # nor is there one that did not compile
+        assert f"\n{len(registry.catalogue())} kernels" in f"\n{done.stderr}"
     assert times[1] < times[0] / 2
     assert (
         int(

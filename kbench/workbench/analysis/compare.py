@@ -47,7 +47,7 @@ def parse(text: str) -> tuple[list[str] | None, dict[str, list[object]]]:
     """Engines (None where none is named) and settings of `engine=kbench,numpy epsilon=1e-7,1e-3`.
 
     Raises:
-        NotUnderstood: an unknown setting, or no values.
+        VariantsError: an unknown setting, or no values.
 
     >>> parse("epsilon=1e-7,1e-3 floatx=float16,float32")
     (None, {'epsilon': [1e-07, 0.001], 'floatx': ['float16', 'float32']})
@@ -73,6 +73,46 @@ def parse(text: str) -> tuple[list[str] | None, dict[str, list[object]]]:
     return engines, settings
 
 
+def variants(settings: Mapping[str, object]) -> list[tuple[str, str, str]]:
+    """`VARIANTS` beside the values that are set now, as far as they are known.
+
+    >>> variants({"floatx": "float64"})[2]
+    ('f', 'floatx: now float64, and float32', 'floatx=float64,float32')
+    """
+    rows = []
+    for letter, words, text in VARIANTS:
+        name, _, values = text.partition("=")
+        if settings.get(name) is not None:
+            now = settings[name]
+            other = next(value for value in values.split(",") if _value(value) != now)
+            words, text = f"{words}: now {now}, and {other}", f"{name}={now},{other}"
+        rows.append((letter, words, text))
+    return rows
+
+
+def parse_beside_now(
+    text: str, known: Mapping[str, object] | None = None
+) -> tuple[list[str] | None, dict[str, list[object]]]:
+    """As `parse`: a single value is compared with the one that is set now.
+
+    Arguments:
+        known: the settings of the kernel, for a front end beside it; those of this process.
+    Raises:
+        VariantsError: as `parse`, and for the value that is set.
+    """
+    engines, settings = parse(text)
+    known = config.snapshot() if known is None else known
+    if engines is not None or len(settings) != 1:
+        return engines, settings
+    ((name, values),) = settings.items()
+    if name not in known:
+        return engines, settings
+    now = known[name]
+    if values == [now]:
+        raise VariantsError(f"{name} is {now} already; name another value")
+    return None, {name: values if len(values) > 1 else [now, *values]}
+
+
 def _value(text: str) -> object:
     try:
         return ast.literal_eval(text)
@@ -89,13 +129,15 @@ def problem(expression: str) -> str:
     return ""
 
 
-def code(expression: str, variants: str) -> str:
-    """The line that compares, to be run as a cell.
+def code(expression: str, variants: str, known: Mapping[str, object] | None = None) -> str:
+    """The line that compares, to be run as a cell; `known`: as for `parse_beside_now`.
 
     >>> code("K.sqrt(x)", "epsilon=1e-7,1e-3")
     "K.compare(lambda K: K.sqrt(x), settings={'epsilon': [1e-07, 0.001]})"
+    >>> code("K.sqrt(x)", "epsilon=1e-3", {"epsilon": 0.1})
+    "K.compare(lambda K: K.sqrt(x), settings={'epsilon': [0.1, 0.001]})"
     """
-    engines, settings = parse(variants)
+    engines, settings = parse_beside_now(variants, known or {})
     text = " ".join(expression.strip().splitlines())
     if text != expression.strip() or "#" in text:  # several lines: within brackets, as they are
         text = f"(\n{expression.strip()}\n)"
@@ -108,7 +150,7 @@ def function(cell: str, names: Mapping[str, object]) -> Callable[[object], objec
     """A cell as a function of K that gives its last value; its names stay its own.
 
     Raises:
-        NotUnderstood: it is no Python, or has no value.
+        VariantsError: it is no Python, or has no value.
     """
     try:
         tree = syntax.parse_module(cell)

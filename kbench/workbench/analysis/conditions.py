@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+
+from msgspec import Struct
 
 NAMED = {
     "nan": "is NaN",
@@ -23,8 +24,7 @@ _MAX_CHARACTERS = 80
 """Of a condition: a line."""
 
 
-@dataclass(frozen=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """`test` is a name of `NAMED`, an operator, "near" (within `slack` of `low`) or "between"."""
 
     text: str

@@ -7,10 +7,10 @@ and stopped when a cell begins. The gradients stay at hand for the value grid un
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
@@ -40,8 +40,7 @@ _BLOCK_ELEMENTS = 1 << 20
 """Of a gradient that are read at once, as float64: 8 MB."""
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A variable, what the user calls it, and what to type for it."""
 
     name: str
@@ -137,8 +136,7 @@ def _trains(variable: Variable) -> bool:
 # ------------------------------------------------------------------ computing
 
 
-@dataclass(frozen=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """The function of some gradients: of what (`key`), and which targets have one (`reached`)."""
 
     loss: Tensor

@@ -11,7 +11,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbench.workbench.protocol.graphs import GraphNode
 
@@ -22,8 +23,7 @@ _MAX_INLINE_INPUTS = 4
 """That are named on a line."""
 
 
-@dataclass(frozen=True)
-class GraphLine:
+class GraphLine(Struct, frozen=True):
     """`rails` and, unless the line only joins them, the node beside them."""
 
     rails: str

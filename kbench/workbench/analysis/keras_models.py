@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.inspect import describe
 from kbench.workbench.core_types import JsonObject
@@ -77,8 +77,7 @@ def name_of(layer: object) -> str:
 # ------------------------------------------------------------------ layers and weights
 
 
-@dataclass(frozen=True)
-class Weight:
+class Weight(Struct, frozen=True):
     """A variable of a layer; `trainable`: whether training changes it."""
 
     variable: Variable
@@ -146,8 +145,7 @@ def version(layer: object) -> int:
 # ------------------------------------------------------------------ addresses
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Struct, frozen=True):
     """A layer or a variable inside `owner`, under its address; `weight` if it is a variable."""
 
     address: str

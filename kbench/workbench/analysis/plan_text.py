@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from msgspec.structs import asdict
 
 from kbench.workbench.protocol.runs import Limits, PlanStep
 

@@ -14,11 +14,11 @@ import collections
 import math
 import types
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.inspect import describe
 from kbench.workbench.contents import attributes
@@ -45,8 +45,7 @@ class Entry(NamedTuple):
     kind: str = ""  # PROPERTY: it has no value yet
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(Struct, frozen=True):
     """Entries of one sort. `page` lists those from one place to another, `find` takes a step.
 
     `find` raises LookupError.

@@ -53,7 +53,7 @@ def plain(value: Any) -> str | None:
     if kind in (bool, float, complex, type(None), type(Ellipsis), type(NotImplemented)):
         return str(value)
     module = str(type.__getattribute__(kind, "__module__"))
-    if module in _WRITTEN_MODULES:
+    if module.partition(".")[0] in _WRITTEN_MODULES:
         return str(value)
     if module.partition(".")[0] == "pandas" and _is_scalar(kind):
         return str(value).removesuffix(" 00:00:00")

@@ -10,10 +10,11 @@ import ast
 import linecache
 import os
 import sysconfig
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from types import FrameType, TracebackType
+
+from msgspec import Struct
 
 from kbench.engine.core import syntax
 from kbench.engine.core.errors import is_users
@@ -34,8 +35,7 @@ _MAX_SEARCHED_KEYS = 1_000
 """Of a dictionary, among which the one with a key is looked for."""
 
 
-@dataclass(frozen=True)
-class Spot:
+class Spot(Struct, frozen=True):
     """A place in one of the user's frames: its lines, from number `first`, and what is run there.
 
     `node` is None where the source does not tell; `span` is its line (from 0) and columns.

@@ -31,6 +31,13 @@ MAX_JSON_ELEMENTS = 1_000_000
 MAX_PICTURE_PIXELS = 4_096
 """On each side of a picture."""
 
+ENDINGS = ".npy, .csv, .json or .png"
+_OTHER_KINDS = {
+    "U": "texts", "S": "bytes", "M": "dates", "m": "spans of time", "c": "complex numbers",
+    "V": "records",
+}  # fmt: skip
+"""What arrays are made of that JSON and pictures have no place for, by NumPy's letter."""
+
 SETUP = "import kbench as K\nimport numpy as np"
 """What the prompt has from the start."""
 
@@ -72,14 +79,14 @@ def value(
     if array is None:
         raise ArgumentError(f"{type(held).__name__} holds no array; K.eval gives a tensor's value")
     if array.dtype.hasobject:
-        raise ArgumentError("an array of Python objects is not exported")
+        raise ArgumentError("an array of Python objects is written to no file")
     png = partial(_png, grey=grey, limits=limits)
     writers: dict[str, Callable[[_Sink, np.ndarray], None]]
     writers = {".npy": _npy, ".csv": _csv, ".json": _json, ".png": png}
     if target.suffix.lower() not in writers:
-        raise ArgumentError(f"the file's name must end in {', '.join(writers)}, got {target.name}")
+        raise ArgumentError(f"{target.name or 'a file'}: its name must end in {ENDINGS}")
     write = writers[target.suffix.lower()]
-    return _atomically(target, lambda stream: write(_Sink(stream, progress), array))
+    return atomically(target, lambda stream: write(_Sink(stream, progress), array))
 
 
 def script(cells: Iterable[Cell], path: str | os.PathLike[str]) -> Path:
@@ -92,7 +99,7 @@ def script(cells: Iterable[Cell], path: str | os.PathLike[str]) -> Path:
         note = "" if cell.status in ("ok", "past") else f"  ({cell.status})"
         parts.append(f"# In [{cell.count if cell.count is not None else ' '}]{note}\n{code}\n")
     text = "\n".join(parts).encode("utf-8", "backslashreplace")
-    return _atomically(Path(path), lambda stream: stream.write(text))
+    return atomically(Path(path), lambda stream: stream.write(text))
 
 
 def notebook(cells: Iterable[Cell], path: str | os.PathLike[str]) -> Path:
@@ -106,10 +113,11 @@ def notebook(cells: Iterable[Cell], path: str | os.PathLike[str]) -> Path:
         "nbformat_minor": 5,
     }
     text = json.dumps(content, indent=1).encode("utf-8") + b"\n"
-    return _atomically(Path(path), lambda stream: stream.write(text))
+    return atomically(Path(path), lambda stream: stream.write(text))
 
 
-def _atomically(target: Path, write: Callable[[BinaryIO], object]) -> Path:
+def atomically(target: Path, write: Callable[[BinaryIO], object]) -> Path:
+    """Write beside the target, then rename."""
     descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "wb") as stream:
@@ -178,7 +186,7 @@ def _json(stream: _Sink, array: np.ndarray) -> None:
             f"more than {MAX_JSON_ELEMENTS:,} elements are not written as JSON; use .npy"
         )
     if array.dtype.kind not in "biuf":
-        raise ArgumentError(f"an array of {array.dtype} is not written as JSON; use .npy")
+        raise ArgumentError(f"{_OTHER_KINDS[array.dtype.kind]} are not written as JSON; use .npy")
     row = {"shape": list(array.shape), "dtype": array.dtype.name, "values": _jsonable(array)}
     stream.write(json.dumps(row, allow_nan=False).encode("utf-8"))
 
@@ -196,12 +204,15 @@ def _jsonable(array: np.ndarray) -> object:
 def _png(stream: _Sink, array: np.ndarray, grey: bool, limits: tuple[float, float] | None) -> None:
     """Rank 2 as a heat map, one pixel an element; rank 3 with 1, 3 or 4 channels last as image."""
     if array.dtype.kind not in "biuf":
-        raise ArgumentError(f"an array of {array.dtype} cannot be saved as a picture")
+        raise ArgumentError(
+            f"{_OTHER_KINDS[array.dtype.kind]} cannot be shown as a picture; use .npy"
+        )
     picture = array[..., 0] if array.ndim == 3 and array.shape[-1] == 1 else array
     colours = picture.ndim == 3 and picture.shape[-1] in (3, 4)
     if not (picture.ndim == 2 or colours) or 0 in picture.shape:
         raise ArgumentError(
-            f"shape {list(array.shape)} cannot be a picture; use rank 2, or 3 or 4 channels"
+            f"shape {list(array.shape)} cannot be shown as a picture; it needs rows and "
+            "columns, and may have 1, 3 or 4 channels after them; .npy takes any shape"
         )
     if max(picture.shape[:2]) > MAX_PICTURE_PIXELS:
         raise ArgumentError(f"a picture has at most {MAX_PICTURE_PIXELS} pixels a side")

@@ -67,8 +67,11 @@ class _Job(threading.Thread):
         try:
             path = os.path.expanduser(self._path)
             written = export.value(self._array, path, progress=self.progress, **self._options)
-        except OSError as error:
-            reason = f"{describe.printable(self._path, 200)}: {error.strerror or error}"
+        except KbenchError:
+            raise
+        except (OSError, ValueError) as error:  # a zero byte in the name is a ValueError
+            reason = f"{describe.printable(self._path, 200)}: "
+            reason += getattr(error, "strerror", None) or str(error)
             raise ProtocolError("file", reason) from None
         except export.Stopped:
             raise ProtocolError("stopped", "cancelled; nothing is written") from None

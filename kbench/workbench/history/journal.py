@@ -8,7 +8,6 @@ and what it had printed. A session that ends as its user wished writes so as its
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import os
 import time
@@ -20,6 +19,7 @@ from kbench.engine.core import fork_safety
 from kbench.engine.runtime import paths
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.history.file_lock import try_lock
+from kbench.workbench.output import picture
 
 if TYPE_CHECKING:
     from kbench.workbench.session.events import Event
@@ -39,6 +39,10 @@ _SYNCED_EVENTS = ("CellStarted", "CellDone", "Died")
 _UNRECORDED_EVENTS = ("Changed", "Busy", "Idle", "Stuck")
 _OUTPUT_EVENTS = ("Stream", "Result", "Draft")
 """Events that a full journal leaves out."""
+MAX_PICTURE_CHARACTERS = 400_000
+"""Of one picture in a journal: ten times a usual figure."""
+MAX_PICTURES_BYTES = MAX_JOURNAL_BYTES // 2
+"""Of a journal from which on it takes no more pictures, so that text finds room."""
 _MAX_FIELD_CHARACTERS = 100_000
 """Of a text in a row; as much as a front end is sent of one."""
 ENDED = "Ended"
@@ -79,8 +83,8 @@ class Journal:
         if self.path is None or kind in _UNRECORDED_EVENTS:
             return
         fields = {
-            field.name: _storable(field.name, getattr(event, field.name))
-            for field in dataclasses.fields(event)
+            name: _storable(name, getattr(event, name), self._size)
+            for name in event.__struct_fields__
         }
         self.write({"event": kind, **fields}, force=kind in _SYNCED_EVENTS)
 
@@ -155,13 +159,22 @@ def read(path: Path) -> list[JsonObject]:
     return rows
 
 
-def _storable(name: str, value: object) -> object:
-    """A field as it is written: long texts are cut, but never code, which may be run again."""
+def _storable(name: str, value: object, written: int) -> object:
+    """A field as it is written, into a journal of so many bytes.
+
+    Long texts are cut, but never code, which may be run again.
+    """
     if isinstance(value, str) and len(value) > _MAX_FIELD_CHARACTERS and name != "code":
         return value[:_MAX_FIELD_CHARACTERS] + f"… ({len(value)} characters)"
-    if isinstance(value, dict) and "text/plain" in value:  # of a MIME bundle only the text
-        return {"text/plain": value["text/plain"]}
+    if isinstance(value, dict) and "text/plain" in value:  # of a MIME bundle the text, a picture
+        return {"text/plain": value["text/plain"], **_picture(value, written)}
     return value
+
+
+def _picture(data: JsonObject, written: int) -> JsonObject:
+    form = picture.form_of(data)
+    fits = form and len(data[form]) <= MAX_PICTURE_CHARACTERS and written < MAX_PICTURES_BYTES
+    return {form: data[form]} if fits else {}
 
 
 def _remove_old(folder: Path) -> None:

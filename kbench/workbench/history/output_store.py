@@ -5,9 +5,10 @@ Beyond that the oldest cells' output leaves the memory; a note in its place says
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Collection
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from kbench.engine.core import fork_safety
 from kbench.workbench.output import terminal_lines
@@ -95,7 +96,7 @@ def add_text(cell: Cell, event: events.Stream) -> None:
     if redraws and isinstance(last, events.Stream) and last.name == event.name:
         text = terminal_lines.joined(last.text, event.text)
         cell.text_characters += len(text) - len(last.text)
-        cell.outputs[-1] = dataclasses.replace(last, text=text)
+        cell.outputs[-1] = replace(last, text=text)
         return
     cell.text_characters += len(event.text)
     if cell.text_characters <= MAX_TEXT_CHARACTERS:

@@ -7,13 +7,13 @@ is lost if that session ends badly, too; the old one is then offered no more.
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from kbench.engine.runtime import paths as known_paths
 from kbench.workbench.core_types import JsonObject
@@ -36,8 +36,7 @@ _EVENT_TYPES: dict[str, type[events.Shown | events.ClearOutput]] = {
 }
 
 
-@dataclass(frozen=True)
-class EarlierSession:
+class EarlierSession(Struct, frozen=True):
     """What a session has left: its cells, and a text that it did not run."""
 
     path: Path
@@ -176,9 +175,7 @@ def _event(row: JsonObject) -> events.Shown | events.ClearOutput | None:
     kind = _EVENT_TYPES.get(str(row.get("event")))
     if kind is None:
         return None
-    fields = {
-        field.name: row[field.name] for field in dataclasses.fields(kind) if field.name in row
-    }
+    fields = {name: row[name] for name in kind.__struct_fields__ if name in row}
     texts = ("text", "name", "value")
     if any(type(fields[name]) is not str for name in texts if name in fields):
         return None

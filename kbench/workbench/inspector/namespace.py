@@ -14,10 +14,11 @@ import time
 import types
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe, sparse_summary
@@ -40,8 +41,7 @@ MAX_NODE_VALUES = 4
 """Of nodes of graphs that were looked at last."""
 
 
-@dataclass
-class _SeenValue:
+class _SeenValue(Struct):
     """What the view last saw under a name, and the statistics it computed of that."""
 
     ident: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from msgspec.structs import asdict
 
 from kbench.engine.inspect import describe
 from kbench.workbench.analysis import engine_functions, plan_text

@@ -6,10 +6,10 @@ import contextlib
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 
 from kbench.engine.core import fork_safety
 from kbench.workbench.core_types import JsonObject
@@ -52,8 +52,7 @@ def shortened(run: JsonObject) -> JsonObject:
     return {**run, "rows": sorted(kept, key=lambda row: int(row["step"])), "cut": cut}
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(Struct, frozen=True):
     """One recorded call. `kernels` became ready since the call before, `pending` did not yet."""
 
     number: int

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import collections
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.inspect import describe, slice_view, sparse_summary
 from kbench.workbench.analysis import keras_models
@@ -34,8 +34,7 @@ _EDGE_CELLS = 4
 """Rows and columns shown at each end of a matrix."""
 
 
-@dataclass(frozen=True, eq=False)
-class KnownValue:
+class KnownValue(Struct, frozen=True, eq=False):
     """The value computed for a tensor, an array or compressed rows; or why there is none."""
 
     value: object = None

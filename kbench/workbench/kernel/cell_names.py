@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import traceback
 import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -24,19 +25,29 @@ def name_of(file: str) -> str:
     return found.group(1) if found is not None else ""
 
 
+def _is_own(error: SyntaxError) -> bool:
+    """Whether a text without a file is the cell itself, as IPython has it of wrong tabs from
+    Python 3.12 on, and not what the cell compiled."""
+    frames = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return error.filename == "<string>" and not any(map(name_of, frames))
+
+
 class CellNames:
     """Gives the cells of a shell their file names."""
 
     def __init__(self, shell: Shell) -> None:
         compiler: Any = getattr(shell, "compile")  # noqa: B009 - IPython types it as an object
         self._hashed: Callable[[str, str, int], str] = compiler.get_code_name
+        self._shell = shell
         self._counted = True
         self._sources: dict[str, str] = {}
         self._hidden = 0
+        self.number = 0
 
     def begin(self, info: CellInfo) -> None:
         """A cell is about to be compiled; one of the front end's own has no number."""
         self._counted = bool(getattr(info, "store_history", True))
+        self.number = self._shell.execution_count - 1 if self._counted else 0
 
     def get_code_name(self, raw_code: str, code: str, number: int) -> str:
         """The file name of a cell, a different one for each source."""
@@ -60,8 +71,12 @@ def install(shell: Shell) -> None:
     show = shell._showtraceback
 
     def show_named(kind: type[BaseException], error: BaseException, lines: list[str]) -> None:
-        if isinstance(error, SyntaxError) and (cell := name_of(str(error.filename or ""))):
-            error.filename = cell
+        if isinstance(error, SyntaxError):
+            file = str(error.filename or "")
+            if _is_own(error) and names.number:
+                error.filename = f"cell {names.number}"
+            elif cell := name_of(file):
+                error.filename = cell
         show(kind, error, lines)
 
     shell._showtraceback = show_named  # type: ignore[method-assign]

@@ -209,14 +209,8 @@ def _show_model(value: object, printer: PrettyPrinter, _cycle: bool) -> None:
 
 def place_name(shell: Shell, file: str, line: int) -> str:
     """'In [3]' for a cell of one line, 'In [3] line 2' for a longer one, else 'file.py:12'."""
-    names = getattr(shell.compile, "_filename_map", {})
-    if file not in names:
-        short = file.replace("\\", "/").rsplit("/", 1)[-1]
-        return f"{short}:{line}"
-    import linecache
-
-    label = f"In [{names[file]}]"
-    return label if len(linecache.getlines(file)) <= 1 else f"{label} line {line}"
+    short = file.replace("\\", "/").rsplit("/", 1)[-1]
+    return errors.cell_place(shell, file, line) or f"{short}:{line}"
 
 
 def _reporter(publish: Publish) -> ErrorHandler:

@@ -13,10 +13,10 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core import cancel, fork_safety
 from kbench.engine.graph import scope
@@ -75,8 +75,7 @@ def _without_halted(before: UnraisableHook) -> UnraisableHook:
 _silenced_halts = _SilencedHalts()
 
 
-@dataclass
-class Outcome(Generic[Value]):
+class Outcome(Generic[Value], Struct):
     """What became of it. `stopped`: '', 'time', 'cell' (one began), 'stuck' (others still run)."""
 
     value: Value | None = None

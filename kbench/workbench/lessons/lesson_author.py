@@ -203,9 +203,12 @@ def _same_drawing(one: str, other: str) -> bool:
 
 
 def _bundle(shown: object) -> JsonObject:
-    """What a front end gets of a chart; nothing of what is none."""
-    draw = getattr(shown, "_repr_mimebundle_", None)
-    return draw() if draw is not None else {}
+    """What is stored of a chart, for sites that show notebooks; nothing of what is none.
+
+    Without its HTML: that is for live notebooks, and of the same SVG.
+    """
+    draw = getattr(shown, "_repr_mimebundle_", dict)
+    return {kind: data for kind, data in draw().items() if kind != "text/html"}
 
 
 def _shown(step: Step, namespace: dict[str, object]) -> object:

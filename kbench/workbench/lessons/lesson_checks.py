@@ -78,7 +78,9 @@ class _Expecter:
 
     def __call__(self, name: str) -> Expectation:
         if name not in self._namespace:
-            advice = f"Fill in every {BLANK}, run the cell without an error, check again."
+            advice = (
+                f"Fill in every {BLANK} and run the cell; if it ends in an error, correct that."
+            )
             raise Unmet("exists", f"`{name}` does not exist yet. {advice}")
         return Expectation(name, self._namespace[name], self._namespace)
 
@@ -203,7 +205,10 @@ class Expectation:
         for name in names:
             source = _Expecter(self._namespace)(name)._value
             if isinstance(source, Tensor):
-                self._need(reads(self._tensor(), source), f"does not use `{name}`")
+                self._need(
+                    reads(self._tensor(), source),
+                    f"does not use `{name}`, or was made with an earlier one: run its cell again",
+                )
         return self
 
     def holds(self, wanted: object) -> Expectation:
@@ -436,5 +441,8 @@ def _shape(shape: tuple[int | None, ...]) -> str:
 
 def _fed(arrays: Mapping[str, Any]) -> str:
     """Which fresh values a comparison used, by shape."""
-    shapes = [f"{name} of shape {_shape(np.shape(array))}" for name, array in arrays.items()]
+    shapes = [
+        f"{name} of shape {_shape(np.shape(array))}" if np.ndim(array) else name
+        for name, array in arrays.items()
+    ]
     return "on fresh values: " + ", ".join(shapes) if shapes else ""

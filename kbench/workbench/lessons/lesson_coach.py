@@ -87,7 +87,7 @@ class Coach:
         self.progress.reset(self.lesson)
         return (
             f"Lesson {self.lesson.number} starts over: no exercise counts as done, and hints begin "
-            f"again. Your names stay. {again} shows the original code of an exercise."
+            f"again. Your variables stay. {again} shows the original code of an exercise."
         )
 
     def again(self, name: str | None = None) -> str:

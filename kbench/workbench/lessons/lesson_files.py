@@ -14,9 +14,11 @@ import hashlib
 import json
 import re
 import tomllib
-from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbench.engine.runtime import paths as known_paths
 from kbench.workbench.core_types import JsonObject
@@ -29,8 +31,7 @@ class LessonError(Exception):
     """A lesson that cannot be found or read, or is written against the rules of this module."""
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The outcome of one check."""
 
     passed: bool
@@ -38,8 +39,7 @@ class Verdict:
     message: str
 
 
-@dataclass(frozen=True)
-class Exercise:
+class Exercise(Struct, frozen=True):
     """What belongs to one exercise and is not shown in the notebook."""
 
     name: str
@@ -48,8 +48,7 @@ class Exercise:
     check: str
 
 
-@dataclass(frozen=True)
-class Retelling:
+class Retelling(Struct, frozen=True):
     """Words of a step's prose in the notebook, and what the terminal says in their place."""
 
     step: str
@@ -63,8 +62,7 @@ class Retelling:
         return (re.sub(r"\n{3,}", "\n\n", told).strip() if count else text), count
 
 
-@dataclass(frozen=True)
-class Step:
+class Step(Struct, frozen=True):
     """One cell of a lesson: prose to read, code to run, or an exercise to solve."""
 
     name: str
@@ -91,8 +89,7 @@ class Step:
         return self.role in ("exercise", "predict")
 
 
-@dataclass(frozen=True)
-class Lesson:
+class Lesson(Struct, frozen=True):
     """A whole lesson, in order."""
 
     name: str

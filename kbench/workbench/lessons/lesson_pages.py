@@ -13,7 +13,9 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbench.engine.core import syntax
 from kbench.workbench.lessons.lesson_files import BLANK, Lesson, Step
@@ -27,8 +29,7 @@ _ASSIGNED = re.compile(r"^(\w+) *=(?!=)", re.MULTILINE)
 _BLANK = re.compile(rf"(?<!\w){BLANK}|{BLANK}(?!\w)")
 
 
-@dataclass(frozen=True)
-class Page:
+class Page(Struct, frozen=True):
     """What a learner has before them: `prose` to read, then perhaps `step` to run."""
 
     prose: str

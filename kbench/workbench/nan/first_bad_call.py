@@ -15,10 +15,11 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbench.engine.core import fork_safety
 from kbench.engine.graph.variables import Variable, store_lock, stores
@@ -51,8 +52,7 @@ RecordedCall = tuple[Sequence[Array], dict[int, Array]]
 NO_CHANGES: dict[int, Array] = {}
 
 
-@dataclass
-class CallHistory:
+class CallHistory(Struct):
     """Calls of one function since its variables were copied."""
 
     function: weakref.ref[Function]
@@ -92,8 +92,7 @@ class CallHistory:
         return sum(int(copy.nbytes) for copy in self.copies)
 
 
-@dataclass(frozen=True)
-class RecordedCalls:
+class RecordedCalls(Struct, frozen=True):
     """What is needed to run the calls again, oldest first."""
 
     function: Function

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.compiler.values import Value, called, lower_graph, mark_guards, mark_needed
 from kbench.engine.control_flow.loop_op import LOOP
@@ -51,8 +51,7 @@ MAX_PATH_OPERATIONS = 12
 """On the way from the origin that are shown."""
 
 
-@dataclass(frozen=True)
-class SweepResult:
+class SweepResult(Struct, frozen=True):
     """What a sweep has found, as plain values, and what became of random numbers."""
 
     data: JsonObject

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core import cancel
 from kbench.engine.core.csr import is_csr
@@ -18,8 +18,7 @@ BLOCK_ELEMENTS = 1 << 20
 """Looked at in one piece, between two looks at the cancel flag."""
 
 
-@dataclass(frozen=True)
-class BadElements:
+class BadElements(Struct, frozen=True):
     """How many elements are no numbers, and where the first of them is."""
 
     nan: int

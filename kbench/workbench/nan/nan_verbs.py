@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
@@ -276,8 +278,7 @@ def _nearer(function: Function, call: _BadCall) -> _BadCall:
     return replace(call, found=found, fed=(function.inputs, arrays))
 
 
-@dataclass(frozen=True)
-class _BadCall:
+class _BadCall(Struct, frozen=True):
     """What an earlier call was found to have made, and of which function it was a call."""
 
     function: Function

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.output.terminal_lines import latest, visible_length
@@ -32,8 +33,7 @@ MAX_TRACEBACK_CHARACTERS, MAX_TRACEBACK_LINES = 20_000, 200
 """Of an error's words and of each line, and how many lines."""
 
 
-@dataclass
-class _Shown:
+class _Shown(Struct):
     lines: int = 0
     characters: int = 0
     open: int = 0  # characters of the last line, which a carriage return takes back

@@ -11,11 +11,11 @@ import ast
 import linecache
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import FrameType
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.workbench.analysis import keras_models
 from kbench.workbench.errors import positions
@@ -53,8 +53,7 @@ _MAX_NUMBER = 1 << 62
 """Bounds of loops stay below it, so that their products are no huge integers."""
 
 
-@dataclass(frozen=True)
-class Loop:
+class Loop(Struct, frozen=True):
     """A loop under way: `done` passes of `total` are over; `name` is the word for a pass."""
 
     name: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbench.workbench.protocol.arrays import Curve, Export, Exporting, Find, Image, Stats, Window
 from kbench.workbench.protocol.contents import Open
@@ -58,8 +59,7 @@ QUESTIONS: tuple[type[Question[Any]], ...] = (
 VERBS = {question.verb: question for question in QUESTIONS}
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request that has been checked."""
 
     ident: int | str | None

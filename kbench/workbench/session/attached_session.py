@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterator
 from concurrent.futures import Future
 
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.output import stream
-from kbench.workbench.session import events
+from kbench.workbench.session import events, hashed_cells
 from kbench.workbench.session.cell import Cell
 from kbench.workbench.session.kernel_session import KernelSession
 from kbench.workbench.session.running_kernels import ExistingKernel, Kernel, is_local
@@ -28,9 +29,10 @@ NOT_INSTALLED = (
 MAX_INPUTS, MAX_INPUT_CHARACTERS = 1_000, 20_000
 """Of what the kernel has run before: how many are taken over, and how long each may be."""
 
-_SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError")
-_HASHED_FILE = re.compile(r"\((?:[^()]*[/\\])?\d+\.py, line (\d+)\)$")
-"""How Python ends the words of a syntax error: `(2955584457.py, line 1)`."""
+_SYNTAX_ERRORS = ("SyntaxError", "IndentationError", "TabError", "_IncompleteInputError")
+_OWN_FILE = re.compile(r"\((?:(?:[^()]*[/\\])?\d+\.py|<string>), line (\d+)\)$")
+"""How Python ends the words of a syntax error: `(2955584457.py, line 1)`. From Python 3.12 on,
+IPython finds wrong tabs in a `<string>`."""
 
 
 class AttachedSession(KernelSession):
@@ -43,6 +45,7 @@ class AttachedSession(KernelSession):
         self._busy: set[str] = set()  # requests of other clients that run
         self._theirs: dict[str, tuple[Cell, float]] = {}  # their cells, by request
         self._errors: dict[str, JsonObject] = {}
+        self._earlier: list[tuple[int, str]] = []  # numbers and codes of cells before we came
 
     @property
     def pid(self) -> int | None:
@@ -142,6 +145,7 @@ class AttachedSession(KernelSession):
         if future.exception() is not None:
             return
         rows = future.result().get("history") or []
+        self._earlier = [(int(row[1]), str(row[2])) for row in rows if len(row) == 3]
         kept = [row for row in rows if len(row) == 3 and len(str(row[2])) <= MAX_INPUT_CHARACTERS]
         inputs = [str(row[2]) for row in kept[-MAX_INPUTS:]]
         count = int(rows[-1][1]) if rows else 0
@@ -150,6 +154,9 @@ class AttachedSession(KernelSession):
     def on_output(self, message: str, kind: str, content: JsonObject) -> None:
         if kind == "error":  # what the inspector knows of it comes behind it
             self._errors[message] = self._naming_the_cell(message, content)
+        elif kind == "stream" and content.get("name") == "stderr":
+            text = hashed_cells.named(str(content["text"]), self._numbered())
+            super().on_output(message, kind, {**content, "text": text})
         else:
             super().on_output(message, kind, content)
 
@@ -158,8 +165,17 @@ class AttachedSession(KernelSession):
         cell = self.cells.get(self._cell_of.get(message, 0))
         if error.get("ename") not in _SYNTAX_ERRORS or cell is None or cell.count is None:
             return error
-        value = _HASHED_FILE.sub(rf"(cell {cell.count}, line \1)", str(error["evalue"]))
+        if len(error.get("traceback") or ()) > 1:  # of a text that the cell compiled
+            return error
+        value = _OWN_FILE.sub(rf"(cell {cell.count}, line \1)", str(error["evalue"]))
         return {**error, "evalue": value}
+
+    def _numbered(self) -> Iterator[tuple[int, str]]:
+        """Numbers and codes of all cells that the kernel has run, the newest first."""
+        for cell in reversed(list(self.cells.values())):
+            if cell.count is not None:
+                yield cell.count, cell.code
+        yield from reversed(self._earlier)
 
     def on_idle(self, message: str) -> None:
         self._show_error(message)

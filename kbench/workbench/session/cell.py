@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbench.workbench.core_types import JsonObject
 
@@ -23,8 +24,7 @@ MAX_TEXT_CHARACTERS = 200_000
 """Printed text of one cell that is kept for a notebook of the session."""
 
 
-@dataclass
-class Cell:
+class Cell(Struct):
     """One piece of code and what became of it: queued, running, ok, error, interrupted, lost."""
 
     ident: int
@@ -58,14 +58,13 @@ def renumbered(cells: list[Cell], numbers: Iterator[int]) -> list[Cell]:
     copies = []
     for cell in cells:
         ident = new[cell.ident]
-        outputs = [dataclasses.replace(event, cell=ident) for event in cell.outputs]
+        outputs = [replace(event, cell=ident) for event in cell.outputs]
         of = new.get(cell.replay_of) if cell.replay_of is not None else None
-        copies.append(dataclasses.replace(cell, ident=ident, outputs=outputs, replay_of=of))
+        copies.append(replace(cell, ident=ident, outputs=outputs, replay_of=of))
     return copies
 
 
-@dataclass
-class CellExecution:
+class CellExecution(Struct):
     """A cell from when it is sent until the kernel is free again."""
 
     cell: Cell

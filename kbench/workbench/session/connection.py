@@ -229,14 +229,18 @@ class KernelClient:
     # ------------------------------------------------------------------ hearing
 
     def receive(self) -> int:
-        """Handle what waits on every channel; how many messages that was."""
+        """Handle what waits on every channel; how many messages that was.
+
+        What is printed is sent before a reply or a question, by another socket: so it is read
+        after them, and handled first.
+        """
+        replies = [
+            message for name in ("shell", "control", "stdin") for message in self.wire.receive(name)
+        ]
         broadcasts = self.wire.receive("iopub")
         self._heard_broadcast = self._heard_broadcast or bool(broadcasts)
         for message in broadcasts:
             self._on_broadcast(message)
-        replies = [
-            message for name in ("shell", "control", "stdin") for message in self.wire.receive(name)
-        ]
         for message in replies:
             self._on_reply(message)
         return len(broadcasts) + len(replies)

@@ -1,17 +1,16 @@
-"""What a session tells its front end: one frozen dataclass per event, emitted on `session.events`.
+"""What a session tells its front end: one frozen record per event, emitted on `session.events`.
 
 Handlers are called from the session's own thread; a front end hands them to its event loop.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from kbench.workbench.core_types import JsonObject
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(Struct, frozen=True):
     """The kernel answers and queued cells begin to run. `hello` is the inspector's greeting.
 
     Without an inspector `hello` is empty and `problem` says why.
@@ -22,8 +21,7 @@ class Started:
     problem: str = ""
 
 
-@dataclass(frozen=True)
-class CellStarted:
+class CellStarted(Struct, frozen=True):
     """A cell began to run; `replay_of` is the cell that it repeats after a restart.
 
     `origin` is empty, or says which other client of an attached kernel runs it.
@@ -35,8 +33,7 @@ class CellStarted:
     origin: str = ""
 
 
-@dataclass(frozen=True)
-class Stream:
+class Stream(Struct, frozen=True):
     """Printed text. `name` is 'stdout', 'stderr', or 'notice' for a word of the session itself."""
 
     cell: int
@@ -44,8 +41,7 @@ class Stream:
     text: str
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Struct, frozen=True, weakref=True):
     """The value of a cell (`count` set) or something displayed in between (`count` None)."""
 
     cell: int
@@ -54,16 +50,14 @@ class Result:
     count: int | None = None
 
 
-@dataclass(frozen=True)
-class ClearOutput:
+class ClearOutput(Struct, frozen=True):
     """The cell asked to remove what it has shown; `wait`: only when something new comes."""
 
     cell: int
     wait: bool
 
 
-@dataclass(frozen=True)
-class Error:
+class Error(Struct, frozen=True):
     """An exception. `detail` is empty, or what `explanation.detail` says of a KbenchError."""
 
     cell: int
@@ -73,8 +67,7 @@ class Error:
     detail: JsonObject = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class CellDone:
+class CellDone(Struct, frozen=True):
     """A cell ended. `status`: 'ok', 'error', 'interrupted', or 'lost' with its kernel."""
 
     cell: int
@@ -84,8 +77,7 @@ class CellDone:
     status: str = "ok"
 
 
-@dataclass(frozen=True)
-class Changed:
+class Changed(Struct, frozen=True):
     """Names whose row is no longer current, the settings, and the inspector's epoch.
 
     `many`: more names than a message holds are no longer current, so any may be among them.
@@ -104,16 +96,14 @@ class Changed:
         return cls(data["names"], data["config"], data["epoch"], refused, many)
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(Struct, frozen=True):
     """What the inspector has found out beside the program: `kind` is "watch" ...; `data` its."""
 
     kind: str
     data: JsonObject
 
 
-@dataclass(frozen=True)
-class InputRequested:
+class InputRequested(Struct, frozen=True):
     """The running cell called `input`; answer with `session.answer(text)`."""
 
     cell: int
@@ -121,28 +111,24 @@ class InputRequested:
     password: bool
 
 
-@dataclass(frozen=True)
-class Busy:
+class Busy(Struct, frozen=True):
     """The kernel works."""
 
 
-@dataclass(frozen=True)
-class Idle:
+class Idle(Struct, frozen=True):
     """The kernel waits; `seconds` is what the last cell took."""
 
     seconds: float
 
 
-@dataclass(frozen=True)
-class Stuck:
+class Stuck(Struct, frozen=True):
     """An interrupt was asked for `seconds` ago and the cell still runs: offer a restart."""
 
     seconds: float
     cell: int
 
 
-@dataclass(frozen=True)
-class Died:
+class Died(Struct, frozen=True):
     """The kernel process ended by itself. `code` is negative for a signal, as in subprocess."""
 
     code: int | None
@@ -150,15 +136,13 @@ class Died:
     cell: int | None
 
 
-@dataclass(frozen=True)
-class Restarted:
+class Restarted(Struct, frozen=True):
     """A new kernel process was started; `replayed` cells are queued again."""
 
     replayed: int
 
 
-@dataclass(frozen=True)
-class Attached:
+class Attached(Struct, frozen=True):
     """The session runs in an existing kernel, which has run `inputs` before; `count`: how many."""
 
     kernel: str
@@ -166,8 +150,7 @@ class Attached:
     count: int
 
 
-@dataclass(frozen=True)
-class ExitAsked:
+class ExitAsked(Struct, frozen=True):
     """The cell called `exit` or `quit`: the front end decides."""
 
 

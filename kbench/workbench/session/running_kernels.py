@@ -11,8 +11,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from kbench.engine.runtime import paths
 from kbench.workbench.core_types import JsonObject
@@ -44,8 +45,7 @@ class AttachError(Exception):
     """Why there is no attaching; the text is for the user."""
 
 
-@dataclass(frozen=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """A connection file that somebody listens behind."""
 
     path: Path
@@ -69,8 +69,7 @@ class Kernel:
         return time.strftime("%a %d %b %H:%M", time.localtime(self.began))
 
 
-@dataclass(frozen=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """What a kernel says of itself. `state`: idle, or busy with a cell."""
 
     language: str

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import abc
 import codeop
-import dataclasses
 import itertools
 import warnings
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from kbench.engine.runtime.signal import Signal
 from kbench.workbench.core_types import JsonObject, Reply
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from kbench.workbench.session.events import Event
 
 
-@dataclass(frozen=True)
-class Completion:
+class Completion(Struct, frozen=True):
     """Texts that may replace `start` to `end` of the code; `kinds` says what each is, or ''."""
 
     matches: list[str]
@@ -146,7 +146,7 @@ class Session(abc.ABC):
         taken = renumbered(cells, self._numbers)
         for cell in taken:
             ran = cell.status in ("ok", "error", "interrupted")
-            own = dataclasses.replace(cell, status="past") if ran else cell
+            own = replace(cell, status="past") if ran else cell
             self._outputs.adopt(own)
             self.cells[cell.ident] = own
         return taken

@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 
 import numpy as np
+from msgspec import Struct, field
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
@@ -36,8 +36,7 @@ def _nothing() -> object:
     return None
 
 
-@dataclass
-class State:
+class State(Struct):
     """What a name was from a cell on. `missing` says why there is no copy."""
 
     cell: int
@@ -48,16 +47,14 @@ class State:
     owner: Callable[[], object] = _nothing  # the object itself, while it exists
 
 
-@dataclass
-class Found:
+class Found(Struct):
     """A state, and for which cells it holds: the last is `until`."""
 
     state: State
     until: int
 
 
-@dataclass
-class _History:
+class _History(Struct):
     states: list[State] = field(default_factory=list)
     dropped: int = 0  # the cell of the newest state that was dropped
 

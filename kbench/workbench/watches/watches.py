@@ -14,11 +14,12 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import FeedError, KbenchError
@@ -63,8 +64,7 @@ _HISTORY_DIGITS = 4
 Stamp = tuple[int, int, int]
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Struct, frozen=True):
     """What an evaluation gives: a state, words, and the number that a scalar is (NaN, Inf too)."""
 
     state: str
@@ -79,8 +79,7 @@ _MAX_NUMBER = 1e300
 Fed = Callable[[Sequence["Tensor"]], dict["Tensor", np.ndarray]]
 
 
-@dataclass
-class Watch:
+class Watch(Struct):
     """One expression, and what is known of it.
 
     `state`: new, value, spec (a symbol that needs feeds), error, refused or slow.

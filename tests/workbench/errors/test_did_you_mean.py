@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+import re
 import subprocess
 import sys
 from typing import Any
@@ -63,6 +64,9 @@ def raised(code: str) -> BaseException:
 @pytest.mark.parametrize(("code", "meant"), MEANT)
 def test_what_was_meant(code: str, meant: str) -> None:
     error = raised(code)
+    if "Did you mean" in str(error):  # Python says it itself, of arguments from 3.13 on
+        assert meant.removesuffix("=") in str(error)
+        meant = ""
     assert did_you_mean.meant(error) == meant
     assert did_you_mean.detail(error) == ({"meant": f"Did you mean {meant}?"} if meant else {})
 
@@ -106,7 +110,8 @@ def test_a_notebook_tells_it(shell: Any, capsys: Any) -> None:
 
     restore = error_report.install(shell)
     shell.run_cell("K.mean(K.ones((2,)), keep_dims=True)")
-    assert "Did you mean keepdims=?" in "".join(capsys.readouterr())
+    said = "".join(capsys.readouterr())
+    assert said.count("Did you mean") == 1 and re.search("Did you mean '?keepdims(=|')[?]", said)
     restore()
 
 

@@ -56,12 +56,14 @@ def test_png_has_one_pixel_an_element(tmp_path: Path, shape: tuple[int, ...], dt
 
 
 REFUSED = [
-    (VALUES, "a.txt", "must end in"),
-    (VALUES.reshape(-1), "a.png", "a picture"),
-    (np.zeros((0, 3)), "a.png", "a picture"),
+    (VALUES, "a.txt", "a.txt: its name must end in .npy, .csv, .json or .png"),
+    (VALUES.reshape(-1), "a.png", "cannot be shown as a picture; it needs rows"),
+    (np.zeros((0, 3)), "a.png", "cannot be shown as a picture"),
+    (np.array(["a"]), "a.png", "texts cannot be shown as a picture; use .npy"),
+    (np.zeros(2, "i4, f8"), "a.json", "records are not written as JSON"),
     (np.zeros((2, 5000)), "a.png", "pixels"),
     (np.zeros(export.MAX_JSON_ELEMENTS + 1), "a.json", "use .npy"),
-    (np.array([1j]), "a.json", "use .npy"),
+    (np.array([1j]), "a.json", "complex numbers are not written as JSON; use .npy"),
     (np.array([object()], object), "a.npy", "Python objects"),
     ("text", "a.npy", "holds no array"),
 ]

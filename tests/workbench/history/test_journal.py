@@ -117,17 +117,26 @@ def test_a_folder_that_cannot_be_made_gives_a_history_in_memory(tmp_path: Path) 
     history.close()
 
 
-def test_journal_tells_cells_and_leaves_pictures_out(tmp_path: Path) -> None:
+def test_journal_tells_cells_and_a_picture_of_each_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = Journal.create(tmp_path)
     made.record(events.CellStarted(1, "x = 1"))
-    made.record(events.Result(1, "1", {"text/plain": "1", "image/png": "A" * 10_000}, 1))
+    made.record(
+        events.Result(1, "1", {"text/plain": "1", "image/png": "A" * 10_000, "text/html": "h"}, 1)
+    )
+    large = {"text/plain": "2", "image/png": "A" * (journal.MAX_PICTURE_CHARACTERS + 1)}
+    made.record(events.Result(1, "2", large, 1))
+    monkeypatch.setattr(journal, "MAX_PICTURES_BYTES", 10_000)
+    made.record(events.Result(1, "3", {"text/plain": "3", "image/png": "A"}, 1))
     made.record(events.Busy())
     made.record(events.CellDone(1, 1, True, 0.1))
     made.close()
     assert made.path is not None
     rows = journal.read(made.path)
-    assert [row["event"] for row in rows] == ["CellStarted", "Result", "CellDone"]
-    assert rows[1]["data"] == {"text/plain": "1"}
+    assert [row["event"] for row in rows] == ["CellStarted", *["Result"] * 3, "CellDone"]
+    assert rows[1]["data"] == {"text/plain": "1", "image/png": "A" * 10_000}
+    assert [row["data"] for row in rows[2:4]] == [{"text/plain": "2"}, {"text/plain": "3"}]
 
 
 def test_a_journal_cut_off_by_a_crash_is_read_to_there(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ IMAGES: list[tuple[Any, tuple[int, ...]]] = [
     (COLOURS, (20, 30, 3)),
     (COLOURS.astype(np.float16), (20, 30, 3)),
     (np.ones((28, 28, 1), np.float32), (28, 28)),
-    (np.zeros((2000, 1000, 3), np.uint8), (400, 200, 3)),
+    (np.zeros((1200, 40, 3), np.uint8), (1200, 40, 3)),
+    (np.zeros((2400, 1000, 3), np.uint8), (1200, 500, 3)),
 ]
 OTHERS: list[Any] = [
     GREY[:15],
@@ -66,6 +67,11 @@ def test_the_file_has_the_pixels(monkeypatch: pytest.MonkeyPatch) -> None:
     file = array_pictures.png_of(GREY)
     assert file is not None
     np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(file))), GREY)
+    assert "Comment" not in Image.open(io.BytesIO(file)).info
+    thinned = array_pictures.png_of(np.zeros((16, 1201), np.uint8))
+    assert thinned is not None
+    about = Image.open(io.BytesIO(thinned)).info["Comment"]
+    assert about == "one of 2 x 2 pixels of 1201 x 16"
     assert array_pictures.png_of(GREY[:9]) is None
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert array_pictures.png_of(GREY) is None

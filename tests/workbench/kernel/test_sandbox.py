@@ -51,18 +51,18 @@ def test_reports_of_others_are_passed_on(monkeypatch: pytest.MonkeyPatch) -> Non
         def __del__(self) -> None:
             raise LookupError
 
-    enough, over = threading.Event(), threading.Event()
+    enough = threading.Event()
+    threads: list[threading.Thread] = []
 
     def work() -> None:
-        try:
-            while not enough.is_set():
-                Faulty()
-        finally:
-            over.set()
+        threads.append(threading.current_thread())
+        while not enough.is_set():
+            Faulty()
 
     try:
         assert Sandbox().run(work, 0.1).stopped == "time"
     finally:  # it may be in a finalizer whenever it is told to stop, and goes on then
         enough.set()
-        assert over.wait(20.0)
+        threads[0].join(20.0)
+        assert not threads[0].is_alive()
     assert set(reports) == {LookupError}

@@ -186,6 +186,26 @@ def test_syntax_errors_of_both_name_the_cell(code: str, owner: Owner, guest: Wat
         assert f"(cell {guest.session.cells[error.cell].count}, line " in error.value
 
 
+def test_warnings_of_both_name_the_cell_that_they_come_from(owner: Owner, tmp_path: Path) -> None:
+    code = "import warnings\ndef warns():\n    warnings.warn('beware', UserWarning)"
+    owner.run(code)  # before we come
+    watched = attach(owner, tmp_path)
+    made = watched.of(events.Attached)[0].count
+    owner.run("warns()")
+    watched.until(lambda: watched.of(events.CellDone))
+    (theirs,) = others(watched)
+    cell, _ = watched.run("#\nwarnings.warn('mine')")
+    count = watched.session.cells[cell].count
+    for ident, words in (
+        (theirs.cell, f"cell {made}, line 3: UserWarning: beware\n"),
+        (cell, f"cell {count}, line 2: UserWarning: mine\n"),
+    ):
+        streams = watched.of(events.Stream, ident)
+        text = "".join(one.text for one in streams if one.name == "stderr")
+        assert text.startswith(words) and "ipykernel_" not in text
+    watched.session.shutdown()
+
+
 @pytest.mark.slow
 def test_ours_wait_for_theirs_while_the_names_are_live(owner: Owner, guest: Watched) -> None:
     owner.run("import time\nstep = 0")
