@@ -7,11 +7,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec.structs import replace
 from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -22,6 +22,7 @@ from textual.scrollbar import ScrollBar, ScrollBarRender
 from textual.widgets import Input
 
 from kbench.tui.dialogs.pick import ListDialog
+from kbench.tui.graphics.graphics import Graphics
 from kbench.tui.keys import keymap, keys, terminal_keys
 from kbench.tui.keys.key import UNBOUND
 from kbench.tui.keys.key_queue import KeyProbe, KeyQueue
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from textual.driver import Driver
     from textual.message import Message
     from textual.notifications import SeverityLevel
+    from textual.timer import Timer
 
     from kbench.workbench.session.running_kernels import Kernel
     from kbench.workbench.session.session_interface import Session
@@ -66,6 +68,10 @@ KEY_NAMES = {
 }
 
 
+RESIZE_PAUSE_SECONDS = 0.2
+"""For which a terminal that is resized has held still before all of it is drawn again."""
+AWAY_SECONDS = 1.0
+"""Seconds without a key, after which somebody has come back."""
 HANGUP = 129  # the exit code of a program that ends because its terminal is gone
 ONLY_KITTY = ("shift+enter", "ctrl+enter", "ctrl+tab", "ctrl+i", "ctrl+m", "shift+space")
 
@@ -105,7 +111,12 @@ class WorkbenchApp(App[int]):
         resume: bool = False,
         motion: bool = True,
         lesson: int | None = None,
+        pictures: str = "auto",
     ) -> None:
+        self.graphics = Graphics(pictures)  # of the terminal, which the driver asks for
+        self.graphics.redraw = self.draw_again
+        self._resize_pause: Timer | None = None
+        self._last_input = 0.0
         draw_cache.key_by_colours()
         super().__init__()
         self._no_colours: LineFilter | None = None
@@ -177,6 +188,19 @@ class WorkbenchApp(App[int]):
     def terminal_gone(self) -> None:
         """Nobody sees this any more: end as the hang-up would have, had it not been ignored."""
         self.exit(return_code=HANGUP)
+
+    def terminal_resized(self) -> None:
+        """Once it holds still, draw all of it, as it may be another one, or have lost pictures."""
+        if self._resize_pause is not None:
+            self._resize_pause.stop()
+        if self.is_running:
+            self._resize_pause = self.set_timer(RESIZE_PAUSE_SECONDS, self.draw_again)
+
+    def draw_again(self) -> None:
+        """What the terminal shows is lost: draw it again, pictures included."""
+        self.graphics.send_again()
+        self._main.refit_transcript()  # its terminal may have other graphics
+        self.refresh(layout=True)
 
     def begin(self) -> None:
         """Start the session; where there is a choice of kernels, once the user has chosen."""
@@ -319,6 +343,7 @@ class WorkbenchApp(App[int]):
 
     async def on_event(self, event: events.Event) -> None:
         """Remember the last keys, which the diagnostics show; what is pasted can be drawn."""
+        self._note_presence(event)
         if isinstance(event, events.Paste):
             event.text = typed(event.text)
         if isinstance(event, events.Key) and not event.is_forwarded:
@@ -327,6 +352,15 @@ class WorkbenchApp(App[int]):
             await self.key_queue.take(event)
         else:
             await super().on_event(event)
+
+    def _note_presence(self, event: events.Event) -> None:
+        """Who comes back may have attached tmux in another terminal, which lacks the pictures."""
+        if isinstance(event, events.AppFocus):
+            self.graphics.look()
+        elif isinstance(event, (events.InputEvent, events.Paste)) and not event.is_forwarded:
+            before, self._last_input = self._last_input, time.monotonic()
+            if self._last_input - before > AWAY_SECONDS:
+                self.graphics.look()
 
     async def on_key_probe(self, message: KeyProbe) -> None:
         """What was sent behind a key has come back."""
@@ -398,6 +432,7 @@ def run(options: object) -> int:
         resume=bool(getattr(options, "resume", False)),
         motion=bool(getattr(options, "motion", True)),
         lesson=getattr(options, "lesson", None),
+        pictures=getattr(options, "pictures", None) or "auto",
     )
     failed = True
     try:

@@ -13,7 +13,7 @@ from kbench.tui import layout as pane_layout
 from kbench.tui import signal
 from kbench.tui.keys import keys
 from kbench.tui.messages import TitleChanged
-from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER, SESSION, SIDE_PANES, STACK
+from kbench.tui.panes.registry import BY_ID, FOCUS_ORDER, NUMBERS, SESSION, STACK
 from kbench.tui.panes.spec import Taker
 from kbench.tui.prompt.prompt import Prompt
 from kbench.tui.session.bars import KeyLine, TabLine
@@ -92,19 +92,27 @@ class Arrangement:
         tabs = self._widget("tabs")
         if tabs is None or self.layout_now is None or not tabs.display:
             return
-        numbers = {pane: at for at, pane in enumerate(SIDE_PANES, 1)}
         active = next((pane for pane in self.layout_now.tabs if self.shows(pane)), "")
         # A frame has the whole title already.
         note = "" if self.layout_now.bordered else self.notes.get(active, "")
         cast(TabLine, tabs).set_tabs(
             [
-                (pane, f"{numbers[pane]} {BY_ID[pane].tab or BY_ID[pane].title}")
-                for pane in self.layout_now.tabs
+                (pane, f"{number} {BY_ID[pane].tab or BY_ID[pane].title}")
+                for number, pane in NUMBERS.items()
+                if pane in self.layout_now.tabs
             ],
             active,
             note,
             workbench(self._screen).glyphs.rule,
         )
+
+    def to_number(self, written: str | None) -> bool:
+        """Go to the pane beside the session whose tab has this number; False without one."""
+        pane = NUMBERS.get(written or "")
+        if pane is None or not self.choices.has(pane):
+            return False
+        self.go(pane)
+        return True
 
     def title(self, event: TitleChanged) -> None:
         """A pane's words stand in its frame, or beside the tabs."""

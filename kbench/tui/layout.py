@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from msgspec import Struct, field
 from textual.geometry import Region
 
 from kbench.tui.panes.registry import BY_ID, LESSON, PANES, SESSION, SIDE_PANES, STACK
@@ -26,8 +25,7 @@ THREE_COLUMNS = 180
 them, what a line of code and its error need, and each of the others about 50."""
 
 
-@dataclass
-class Choices:
+class Choices(Struct):
     """What the user chose about the layout; `shares` are those of SHARES that were moved."""
 
     side: bool = True
@@ -58,8 +56,7 @@ class Choices:
         return tuple(pane for pane in SIDE_PANES if self.has(pane))
 
 
-@dataclass(frozen=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Regions by pane name; a pane that is not named is hidden. `bordered`: panes have frames."""
 
     kind: str

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from kbench.tui.arrangement import Arrangement
-from kbench.tui.dialogs import diagnostics, overlays
+from kbench.tui.dialogs import diagnostics, files, overlays
 from kbench.tui.keys import keys
 from kbench.tui.lesson.lesson_controller import LessonController
 from kbench.tui.messages import (
@@ -175,6 +175,20 @@ class MainScreen(Screen[None]):
         """e on a cell."""
         overlays.explain(self.bench, event.block)
 
+    def on_transcript_save_picture(self, event: Transcript.SavePicture) -> None:
+        """alt+D on a cell."""
+        files.ask_picture(self.bench, event.block)
+
+    def refit_transcript(self) -> None:
+        """Lay it out for what the terminal draws now."""
+        for transcript in self.query(Transcript):
+            transcript.refit()
+        self.session_controller.pictures.sharpen()
+
+    def action_redraw(self) -> None:
+        """Draw everything again."""
+        self.bench.app.draw_again()
+
     def on_transcript_fitted(self) -> None:
         """The kernel has output fit the transcript from the next cell on."""
         self.session_controller.fit_output()
@@ -268,7 +282,8 @@ class MainScreen(Screen[None]):
     def on_key(self, event: events.Key) -> None:
         """What is typed is input: a letter that the focused pane has no use for is not lost.
 
-        In the transcript and in a lesson it goes to the prompt, elsewhere the way back is told.
+        In the transcript and in a lesson it goes to the prompt. Elsewhere the number of a tab opens
+        it, and for all others the way back is told.
         """
         written = event.is_printable and not event.key.startswith("alt+")
         if not written or event.key in self.active_bindings:
@@ -276,7 +291,7 @@ class MainScreen(Screen[None]):
         event.stop()
         if self.arrangement.focused_pane() in TYPED_ON:
             self._to_prompt(events.Key(event.key, event.character))
-        else:
+        elif not self.arrangement.to_number(event.character):
             key = self.bench.key_word("prompt")
             self.post_message(HintChanged(f"{key} or Esc goes to the prompt; F1 tells the keys"))
 

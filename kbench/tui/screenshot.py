@@ -14,7 +14,6 @@ Cells run for real in this process, one after another; clock and timings are fix
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import io
 import os
 import re
@@ -22,10 +21,11 @@ import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.console import Console
 from textual.widgets import Input
 
@@ -67,12 +67,15 @@ _SIZE = re.compile(r"(\d{2,4})x(\d{1,3})")
 _NUMBERS = re.compile(r"[\d.]+( [\d.]+)*")
 
 
-@dataclass(frozen=True)
-class Script:
+SIZE = 120, 40
+"""Columns and rows of a script that says none."""
+
+
+class Script(Struct, frozen=True):
     """What to do, as (command, argument) with the commands run, press, type and took."""
 
     steps: list[tuple[str, str]]
-    size: tuple[int, int] = (120, 40)
+    size: tuple[int, int] = SIZE
 
 
 def render(
@@ -98,7 +101,7 @@ def parse(lines: list[str]) -> Script:
         ValueError: a line that makes no sense.
     """
     steps: list[tuple[str, str]] = []
-    size = Script.size
+    size = SIZE
     for number, line in enumerate(lines, 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -187,7 +190,7 @@ class _Timing:
         taken = [*self.steps[: len(record.steps)]]
         taken += [FIXED_SECONDS] * (len(record.steps) - len(taken))
         record.steps[:] = [
-            dataclasses.replace(step, seconds=seconds)
+            replace(step, seconds=seconds)
             for step, seconds in zip(record.steps, taken, strict=True)
         ]
         record.seconds = sum(taken)
@@ -210,10 +213,10 @@ def _fixed_session(timing: _Timing) -> Session:
             self.ask(Trace(on=True))
 
         def _emit(self, event: Any) -> None:
-            if any(field.name == "seconds" for field in dataclasses.fields(event)):
-                event = dataclasses.replace(event, seconds=FIXED_SECONDS)
-            if any(field.name == "data" for field in dataclasses.fields(event)):
-                event = dataclasses.replace(event, data=_timeless(event.data))
+            if "seconds" in event.__struct_fields__:
+                event = replace(event, seconds=FIXED_SECONDS)
+            if "data" in event.__struct_fields__:
+                event = replace(event, data=_timeless(event.data))
             super()._emit(event)
 
         def request(self, verb: str, **arguments: object) -> Future[Reply]:

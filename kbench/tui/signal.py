@@ -7,8 +7,9 @@ emits it, and knows nobody who is told. Messages of panes (`messages.PaneMessage
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from kbench.workbench.core_types import JsonObject
 
@@ -35,53 +36,45 @@ class Signal:
             listener(event)
 
 
-@dataclass(frozen=True, eq=False)
-class KernelStarted:
+class KernelStarted(Struct, frozen=True, eq=False):
     """A kernel answers: nothing is known yet of what it holds."""
 
 
-@dataclass(frozen=True, eq=False)
-class KernelLost:
+class KernelLost(Struct, frozen=True, eq=False):
     """The kernel is gone, or about to be another: nothing of it can be asked any more."""
 
 
-@dataclass(frozen=True, eq=False)
-class KernelRestarted:
+class KernelRestarted(Struct, frozen=True, eq=False):
     """There is another kernel; `replayed`: cells of this session run again in it."""
 
     replayed: bool
 
 
-@dataclass(frozen=True, eq=False)
-class StateChanged:
+class StateChanged(Struct, frozen=True, eq=False):
     """A cell begins, or none runs any more."""
 
 
-@dataclass(frozen=True, eq=False)
-class CellTyped:
+class CellTyped(Struct, frozen=True, eq=False):
     """A cell that was typed runs; `now`: by the key that runs it whatever it is."""
 
     block: Block
     now: bool
 
 
-@dataclass(frozen=True, eq=False)
-class CellEnded:
+class CellEnded(Struct, frozen=True, eq=False):
     """A cell has ended; `block` is its place in the transcript, None for an unseen one."""
 
     event: events.CellDone
     block: Block | None
 
 
-@dataclass(frozen=True, eq=False)
-class UnseenFailed:
+class UnseenFailed(Struct, frozen=True, eq=False):
     """A cell that the transcript does not show has raised."""
 
     event: events.Error
 
 
-@dataclass(frozen=True, eq=False)
-class InputWanted:
+class InputWanted(Struct, frozen=True, eq=False):
     """A cell waits for a line, for which it shows `prompt`; one that is a password is not shown."""
 
     cell: int
@@ -89,46 +82,39 @@ class InputWanted:
     password: bool
 
 
-@dataclass(frozen=True, eq=False)
-class VariablesChanged:
+class VariablesChanged(Struct, frozen=True, eq=False):
     """The rows of these variables are old; with `many`, those of any may be."""
 
     names: Sequence[str]
     many: bool = False
 
 
-@dataclass(frozen=True, eq=False)
-class SettingsChanged:
+class SettingsChanged(Struct, frozen=True, eq=False):
     """What is set, as the kernel says it."""
 
     settings: JsonObject
 
 
-@dataclass(frozen=True, eq=False)
-class Pushed:
+class Pushed(Struct, frozen=True, eq=False):
     """The kernel tells what it has found out beside the program: `kind` is "watch", "nan" ..."""
 
     kind: str
     data: JsonObject
 
 
-@dataclass(frozen=True, eq=False)
-class PanesMoved:
+class PanesMoved(Struct, frozen=True, eq=False):
     """Another set of panes is on the screen, or they have other sizes."""
 
 
-@dataclass(frozen=True, eq=False)
-class WidthsChanged:
+class WidthsChanged(Struct, frozen=True, eq=False):
     """Widgets have their new sizes: lines that are cut to their width are to be written again."""
 
 
-@dataclass(frozen=True, eq=False)
-class PaneWanted:
+class PaneWanted(Struct, frozen=True, eq=False):
     """A pane is to come to the front, maybe one that is not there yet."""
 
     pane: str
 
 
-@dataclass(frozen=True, eq=False)
-class QuitWanted:
+class QuitWanted(Struct, frozen=True, eq=False):
     """The workbench is to be left, after a question where something runs."""

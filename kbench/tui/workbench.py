@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from textual.dom import DOMNode
 
 if TYPE_CHECKING:
+    from kbench.tui.graphics.graphics import Graphics
     from kbench.tui.keys.key_queue import KeyQueue
     from kbench.tui.keys.keymap import Keymap
     from kbench.tui.session.link import Link
@@ -20,6 +21,7 @@ class Workbench(Protocol):
     """What widgets, dialogs and controllers may ask of the app; `WorkbenchApp` has all of it."""
 
     glyphs: Glyphs
+    graphics: Graphics
     motion: bool
     link: Link
     clock: Callable[[], float]
@@ -54,6 +56,9 @@ class Workbench(Protocol):
 
     def choose_preset(self, preset: str) -> None:
         """Another set of keys, now and from now on."""
+
+    def draw_again(self) -> None:
+        """Draw everything that is on the screen again."""
 
     def begin(self) -> None:
         """Start the session."""

@@ -22,6 +22,7 @@ from kbench.tui.workbench import workbench
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kbench.tui.graphics.graphics import Graphics
     from kbench.tui.screen_bench import ScreenBench
 
 PACKAGES = ("textual", "rich", "jupyter_client", "ipykernel", "numpy", "scipy", "numba")
@@ -105,7 +106,16 @@ def _terminal(bench: ScreenBench) -> list[str]:
         f"encoding {getattr(sys.__stdout__, 'encoding', '-')}, "
         f"motion {'on' if app.motion else 'off'}",
         f"keyboard: Kitty protocol {kitty}",
+        f"pictures {_pictures(app.graphics)}",
     ]
+
+
+def _pictures(graphics: Graphics) -> str:
+    """How they are drawn, and what the terminal said of itself, if it was asked yet."""
+    kind = {"kitty": "by kitty graphics", "sixel": "by sixels"}.get(graphics.kind, "in half blocks")
+    name, (width, height) = graphics.answers.name, graphics.answers.cell
+    said = [safe(name)] * bool(name) + [f"cells of {width}x{height} pixels"] * bool(width)
+    return f"{kind} ({graphics.wish}); the terminal said: {', '.join(said) or 'nothing yet'}"
 
 
 def _kernel(bench: ScreenBench, trips: Sequence[float]) -> list[str]:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.content import Content
 
-from kbench.tui.dialogs.dialogs import (
-    ChoiceDialog,
-    InputDialog,
-    Pager,
-    PasswordDialog,
-    may_replace,
-)
+from kbench.tui.dialogs.dialogs import ChoiceDialog, Pager, PasswordDialog
+from kbench.tui.dialogs.files import ask_path, not_written
 from kbench.tui.dialogs.history import HistoryScreen
 from kbench.tui.dialogs.jump import JumpScreen
 from kbench.tui.dialogs.pick import ListDialog
@@ -78,8 +72,9 @@ def show_help(bench: ScreenBench) -> None:
 def _key_line(bench: ScreenBench, key: Key) -> Content:
     """One line of the help: keys, what they do, the id for keys.toml."""
     shown = bench.app.key_words(key.id, key.keys)
-    start = (f"  {shown:<22} ", "$text-accent")
-    return Content.assemble(start, f"{key.words:<50} ", (key.id, MUTED))
+    start = f"  {shown:<22} "
+    words = key.words.ljust(75 - len(start))
+    return Content.assemble((start, "$text-accent"), f"{words} ", (key.id, MUTED))
 
 
 def show_history(bench: ScreenBench) -> None:
@@ -229,25 +224,15 @@ def ask_save(bench: ScreenBench) -> None:
         try:
             written = await bench.link.call(work)
         except (OSError, ValueError) as error:
-            bench.notify(str(error), error=True)
+            bench.notify(not_written(path, error), error=True)
         else:
             bench.notify(f"written: {written}")
 
     def check(path: str) -> str:
         return "" if path.endswith((".py", ".ipynb")) else "the name must end in .py or .ipynb"
 
-    def act(path: str | None) -> None:
-        if not path:
-            return
-        target = Path(path).expanduser().absolute()
-        go = partial(bench.run, partial(write, target))
-        if target.exists():
-            bench.open(*may_replace(str(target), go))
-        else:
-            go()
-
     title = "write the session to a script (.py) or a notebook (.ipynb)"
-    bench.open(InputDialog(title, "session.py", check=check), act)
+    ask_path(bench, title, "session.py", check, write)
 
 
 def show_jump(bench: ScreenBench) -> None:

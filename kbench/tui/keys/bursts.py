@@ -14,6 +14,8 @@ from textual import events
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.message import Message
 
+from kbench.tui.graphics.answers import Answers
+
 MIN_BURST_CHARACTERS = 8
 """Characters of a burst at least: fewer, with Enter among them, may be typed ahead while the
 program was busy for most of a second."""
@@ -39,8 +41,14 @@ def pasted(data: str) -> bool:
 class BurstParser(XTermParser):
     """Textual's parser of what a terminal sends, to which each read of the driver is fed."""
 
-    def __init__(self, debug: bool = False, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        debug: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        answers: Answers | None = None,
+    ) -> None:
         super().__init__(debug)
+        self._answers = answers
         self._clock = clock
         self._bracketed = False
         self._before = ""  # the end of the read before, in which a sequence may have begun
@@ -48,6 +56,9 @@ class BurstParser(XTermParser):
 
     def feed(self, data: str) -> Iterable[Message]:
         """The events of one read."""
+        if self._answers is not None and data:
+            if not (data := self._answers.rest(data)):
+                return []  # no characters would be the end of the input
         if self._is_burst(data):
             self._burst_until = self._clock() + BURST_PAUSE_SECONDS
             self._before = ""
@@ -58,6 +69,12 @@ class BurstParser(XTermParser):
             self._bracketed = begun > ended
         self._before = seen[1 - len(BRACKETED_PASTE_START) :]
         return super().feed(data)
+
+    def tick(self) -> Iterable[Message]:
+        """The events of a pause."""
+        if self._answers is not None and (keys := self._answers.overdue()):
+            yield from super().feed(keys)
+        yield from super().tick()
 
     def _is_burst(self, data: str) -> bool:
         if self._bracketed or "\x1b" in self._before[-1:]:

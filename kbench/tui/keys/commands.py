@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, cast
 
+from msgspec import Struct
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.widgets import OptionList
@@ -27,8 +27,7 @@ MINOR_ACTIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(Struct, frozen=True):
     """One line of the palette: `where` is a pane's title or '', `shown` its key."""
 
     where: str

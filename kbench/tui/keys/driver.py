@@ -10,15 +10,19 @@ import asyncio
 import contextlib
 import os
 import select
+import signal
 import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TextIO
 
 from textual.drivers import linux_driver
 from textual.drivers.linux_driver import LinuxDriver
 
+from kbench.tui.graphics.graphics import Graphics
 from kbench.tui.keys.bursts import BurstParser
 
 if TYPE_CHECKING:
@@ -59,6 +63,7 @@ class TerminalDriver(LinuxDriver):
         self._strip: Callable[[str], str] | None = None
         super().__init__(app, **options)
         self._bench = app
+        self._graphics: Graphics = getattr(app, "graphics", None) or Graphics()
         self._in_application_mode = False  # the screen is ours
         self._own_loop: asyncio.AbstractEventLoop | None = None
         if app.no_color:
@@ -68,7 +73,8 @@ class TerminalDriver(LinuxDriver):
 
     def write(self, data: str) -> None:
         """Draw; some styles, as that of a link below the mouse, come to no filter of the app."""
-        super().write(data if self._strip is None else self._strip(data))
+        data = data if self._strip is None else self._strip(data)
+        super().write(self._graphics.written(data))
 
     def start_application_mode(self) -> None:
         """Take the screen; from the first time on, watch whether there is one."""
@@ -80,11 +86,33 @@ class TerminalDriver(LinuxDriver):
                 target=self._watch, args=(gone,), name="kbench-terminal", daemon=True
             ).start()
         super().start_application_mode()  # type: ignore[no-untyped-call]
+        if os.isatty(self.fileno):
+            self._graphics.use(super().write, self.fileno)
+            self._heed_resizes(self._own_loop)
+
+    def _heed_resizes(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Tell the app of each, also of one to the same size: that is how programs such as dtach
+        say that there is another terminal."""
+        textual = signal.getsignal(signal.SIGWINCH)
+        resized: Callable[[], object] = getattr(self._bench, "terminal_resized", lambda: None)
+
+        def heed(number: int, frame: FrameType | None) -> None:
+            if callable(textual):
+                textual(number, frame)
+            loop.call_soon_threadsafe(self._bench.call_later, resized)
+
+        signal.signal(signal.SIGWINCH, heed)
 
     def stop_application_mode(self) -> None:
-        """Give the screen back."""
+        """Give the screen back, and what the terminal keeps of pictures."""
+        self._graphics.leave()
         super().stop_application_mode()
         self._in_application_mode = False
+
+    def close(self) -> None:
+        """The end: nothing that the terminal could still say is waited for."""
+        self._graphics.stop()
+        super().close()
 
     def resume_application_mode(self) -> None:
         """Go on. Some signals to go on had none to stop before: the screen is ours already.
@@ -105,7 +133,8 @@ class TerminalDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read the keys; text that comes as a burst of them is pasted."""
-        setattr(linux_driver, "XTermParser", BurstParser)  # noqa: B010 - what the thread makes
+        made = partial(BurstParser, answers=self._graphics.answers)
+        setattr(linux_driver, "XTermParser", made)  # noqa: B010 - what the thread makes
         super().run_input_thread()
 
     def _watch(self, gone: Callable[[], None]) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 UNBOUND = "unbound"  # the key of what has none until the user gives it one
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Struct, frozen=True):
     """One bindable action; `where` names the widgets that take it, `bar` its word in the footer.
 
     Those of the main screen come before the focused widget's own keys.

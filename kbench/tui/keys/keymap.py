@@ -11,8 +11,9 @@ import re
 import tempfile
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from kbench.engine.runtime import paths
 from kbench.tui.keys import keys
@@ -33,8 +34,7 @@ NAMED = frozenset(
 LINE = re.compile(r"(?m)^preset\s*=.*$")
 
 
-@dataclass(frozen=True)
-class Keymap:
+class Keymap(Struct, frozen=True):
     """`changes`: the keys by action id that differ from the table, those of the preset included."""
 
     preset: str = "default"

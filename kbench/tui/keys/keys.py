@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from textual.binding import Binding, BindingType
 
 from kbench.tui.keys.key import Key
-from kbench.tui.panes.registry import BY_ID, PANES, SIDE_PANES
+from kbench.tui.panes.registry import BY_ID, NUMBERS, PANES
 from kbench.tui.panes.spec import Taker
 
 BAR_DROP_ORDER = ("interrupt", "settings", "zoom", "side", "history", "value", "plan", "variables")
@@ -51,6 +51,7 @@ MAIN = (
     Key("main", "lesson_check", "alt+k", "learn('check')", "lesson: run and check the exercise"),
     Key("main", "lesson_hint", "alt+i", "learn('hint')", "lesson: the next hint"),
     Key("main", "lesson_fold", "alt+z", "learn('fold')", "lesson: fold it to a line, or unfold it"),
+    Key("main", "redraw", "ctrl+l", "redraw", "draw the screen again, pictures included"),
     Key("main", "quit", "ctrl+q", "quit", "quit", "Quit"),
     Key("main", "wider", "alt+right", "resize(2)", "move the border of the session right"),
     Key("main", "narrower", "alt+left", "resize(-2)", "move the border of the session left"),
@@ -58,7 +59,7 @@ MAIN = (
     Key("main", "higher", "alt+up", "raise(-3)", "move the border of the pane up"),
     *(
         Key("main", f"tab_{number}", f"alt+{number}", f"pane('{pane}')", BY_ID[pane].title.lower())
-        for number, pane in enumerate(SIDE_PANES, 1)
+        for number, pane in NUMBERS.items()
     ),
 )
 ROWS_OF_TABLES = (

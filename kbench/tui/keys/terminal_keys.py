@@ -9,12 +9,12 @@ the Escape.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from string import ascii_lowercase, digits
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class _Key:
+
+class _Key(Struct, frozen=True):
     """As Textual's parser takes a key from its table."""
 
     value: str

@@ -297,7 +297,8 @@ class LessonCommands:
                 self._model.forget()
                 self.go(0)
 
-        question = f"Forget what was done in lesson {self._model.lesson.number}? Your names stay."
+        number = self._model.lesson.number
+        question = f"Forget what was done in lesson {number}? Your variables stay."
         answers = [("b", "start over"), ("k", "keep it")]
         self.bench.open(ChoiceDialog(question, answers), act)
 

@@ -7,7 +7,8 @@ text could not run with it, or behind what the lesson gave; the text without it 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from kbench.engine.core import syntax
 from kbench.tui.lesson.lesson_words import COMMANDS
@@ -20,8 +21,7 @@ _RESET = re.compile(r"%lesson\s+reset")
 _LESSON = re.compile(r"%lesson +(\d{1,3}|off)")
 
 
-@dataclass(frozen=True)
-class TypedCommand:
+class TypedCommand(Struct, frozen=True):
     """A command, its further words included, and what stays in the prompt."""
 
     command: str

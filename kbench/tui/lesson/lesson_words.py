@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from textual.content import Content
 
 from kbench.tui.panes.rows import shape_text
@@ -39,8 +39,7 @@ COMMANDS: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True)
-class PageState:
+class PageState(Struct, frozen=True):
     """How things stand on a page."""
 
     exercise: str | None

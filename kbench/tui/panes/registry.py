@@ -33,7 +33,9 @@ LESSON = lesson.SPEC.id  # which is there only while a lesson is open
 BY_ID: Mapping[str, PaneSpec] = {pane.id: pane for pane in PANES}
 SESSION = tuple(pane.id for pane in PANES if pane.region == "session")
 SIDE_PANES = tuple(pane.id for pane in PANES if pane.region != "session")
-"""Those with a tab; alt and the place of one among them, counted from 1, brings it to the front."""
+"""Those with a tab."""
+NUMBERS = {str(number): pane for number, pane in enumerate(SIDE_PANES, 1)}
+"""The same by the numbers that tabs show: alt and one of them brings its pane to the front."""
 STACK = tuple(pane.id for pane in PANES if pane.region == "stack")
 FOCUS_ORDER = tuple(
     pane.id for pane in sorted(PANES, key=lambda pane: REGIONS.index(pane.region))

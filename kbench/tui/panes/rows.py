@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbench.workbench.protocol.arrays import ImageReply, StatsReply, WindowReply
 from kbench.workbench.protocol.names import VariableRow, number_of
@@ -73,8 +74,7 @@ def number_text(value: float | None, digits: int = 3) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class Statistics:
+class Statistics(Struct, frozen=True):
     """What an array looks like in numbers; `None` where nothing is finite."""
 
     low: float | None = None
@@ -107,8 +107,7 @@ class Statistics:
         )
 
 
-@dataclass(frozen=True)
-class NameRow:
+class NameRow(Struct, frozen=True):
     """One name of the user's namespace."""
 
     name: str
@@ -154,8 +153,7 @@ class NameRow:
         return self.kind in ("sequence", "object", "scalar") and not self.held
 
 
-@dataclass(frozen=True)
-class ArrayWindow:
+class ArrayWindow(Struct, frozen=True):
     """A two-dimensional part of an array as texts."""
 
     shape: tuple[int, ...]
@@ -189,8 +187,7 @@ class ArrayWindow:
         )
 
 
-@dataclass(frozen=True)
-class ArrayPicture:
+class ArrayPicture(Struct, frozen=True):
     """An array, or a part of one, as pixels of one byte, or of three in colours."""
 
     shape: tuple[int, ...]

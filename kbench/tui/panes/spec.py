@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbench.tui.keys.key import Key
 
@@ -13,8 +14,7 @@ is `left` over `corner`, the right one `right` over `stack`, whose panes share o
 over `foot`. Two columns show `left` above, and below it one of all others that have a tab."""
 
 
-@dataclass(frozen=True)
-class Taker:
+class Taker(Struct, frozen=True):
     """What takes the keys of a pane while it is shown."""
 
     widget: str  # its id
@@ -22,8 +22,7 @@ class Taker:
     hints: Mapping[str, str]  # what the line below the prompt tells: words by the ids of keys
 
 
-@dataclass(frozen=True)
-class PaneSpec:
+class PaneSpec(Struct, frozen=True):
     """All that is known of a pane outside its own files."""
 
     id: str  # of its widget, and its name everywhere

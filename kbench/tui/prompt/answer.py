@@ -43,7 +43,7 @@ class Answers:
             overlays.ask_password(self._bench, event.prompt)
             return
         self._cell = event.cell
-        self._session.show_output(event.cell, event.prompt)
+        self._session.add_output(event.cell, lambda block: block.ask(event.prompt))
         if self._ahead:
             self._answer(self._ahead.pop(0))
             return
@@ -78,7 +78,8 @@ class Answers:
         session = self._bench.link.session
         if session is None or self._cell is None:
             return
-        self._session.show_output(self._cell, "\n" if text == END_OF_INPUT else f"{text}\n")
+        shown = "\n" if text == END_OF_INPUT else f"{text}\n"
+        self._session.add_output(self._cell, lambda block: block.answer(shown))
         session.answer(text)
 
     def _ended(self, cell: int | None) -> None:

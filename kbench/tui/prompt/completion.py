@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from textual.content import Content
 from textual.geometry import Offset, Region
 from textual.widgets import OptionList
@@ -25,8 +24,7 @@ MAX_LIST_ROWS = 10
 """Rows of the list on the screen; the others are scrolled to."""
 
 
-@dataclass(frozen=True)
-class Match:
+class Match(Struct, frozen=True):
     """One completion and what it is, for example 'function'."""
 
     text: str

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from textual import events
 from textual.geometry import Offset
 from textual.message import Message
@@ -49,8 +49,7 @@ SYNTAX = {
 }
 
 
-@dataclass(frozen=True)
-class Aside:
+class Aside(Struct, frozen=True):
     """What stands in the prompt while it is put aside, and the inputs that Up walks through."""
 
     text: str

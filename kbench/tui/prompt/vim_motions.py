@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 Step = Callable[[str, int], int]
 
 
-@dataclass(frozen=True)
-class Span:
+class Span(Struct, frozen=True):
     """What a motion goes over: from its start to `at`.
 
     `inclusive`: the character at the end belongs to it; `linewise`: whole lines do.

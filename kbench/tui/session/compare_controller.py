@@ -47,13 +47,14 @@ class CompareController:
         self.bench.open(InputDialog("compare an expression", expression, check=check), done)
 
     def _choose(self, expression: str) -> None:
-        from kbench.workbench.analysis.compare import VARIANTS
+        from kbench.workbench.analysis.compare import variants
 
         first = safe(expression.split("\n")[0])
-        answers = [(letter, words) for letter, words, _ in VARIANTS]
+        rows = variants(self.bench.session.settings)
+        answers = [(letter, safe(words)) for letter, words, _ in rows]
 
         def act(answer: str | None) -> None:
-            preset = next((text for letter, _, text in VARIANTS if letter == answer), "")
+            preset = next((text for letter, _, text in rows if letter == answer), "")
             if preset:
                 self._adjust(expression, preset)
 
@@ -62,18 +63,20 @@ class CompareController:
     def _adjust(self, expression: str, preset: str) -> None:
         from kbench.workbench.analysis import compare as comparison
 
+        known = self.bench.session.settings
+
         def check(text: str) -> str:
             try:
-                comparison.parse(text)
+                comparison.parse_beside_now(text, known)
             except comparison.VariantsError as error:
                 return str(error)
             return ""
 
         def done(text: str | None) -> None:
             if text is not None:
-                self._awaited = self._session.run(comparison.code(expression, text))
+                self._awaited = self._session.run(comparison.code(expression, text, known))
 
-        title = "variants: name=value,value ... (engine, or a setting)"
+        title = "variants: name=value,value; a single one is compared with now"
         self.bench.open(InputDialog(title, preset, check=check), done)
 
     def _cell_ended(self, ended: CellEnded) -> None:

@@ -8,10 +8,10 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
+from msgspec import Struct
 from textual.message import Message
 
 from kbench.tui.messages import LinkFailed, LinkReady, SessionEvent
@@ -31,8 +31,7 @@ GC_THRESHOLDS = (5_000, 20, 20)
 """Of the collector of unreachable objects: young, middle and old."""
 
 
-@dataclass
-class Opened:
+class Opened(Struct):
     """A session that is not started yet, and where the user's files are, if anywhere."""
 
     session: Session

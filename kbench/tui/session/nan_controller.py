@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -28,6 +29,8 @@ MAX_RESULT_CHARACTERS = 20_000
 """Characters of a result that are looked through for NaN."""
 MAX_PRINTED_LINES = 100
 """The last printed lines that are."""
+MAX_TRIED = 20
+"""Cells that show NaN of which the newest that can be traced is looked for."""
 
 
 class TraceScreen(Pager):
@@ -84,8 +87,12 @@ class NanController:
 
     def trace(self, name: str = "", code: str = "", function: str = "") -> None:
         """Look for the origin in a name, in a cell's code, or in a recorded function."""
-        title = (name or code or function).strip().split("\n")[-1]
-        asked = Nan(name=name, code=code, function=function)
+        self._look([Nan(name=name, code=code, function=function)])
+
+    def _look(self, wanted: Sequence[Nan]) -> None:
+        """Look in the first of these that has something to trace."""
+        first = wanted[0]
+        title = (first.name or first.code or first.function).strip().split("\n")[-1]
         shown = TraceScreen(title, self)
         self._shown, self._job, self._early = shown, -1, None
 
@@ -98,7 +105,10 @@ class NanController:
 
         async def ask() -> None:
             try:
-                data = await self.bench.ask(asked)
+                for asked in wanted:
+                    data = await self.bench.ask(asked)
+                    if data.state != "none":
+                        break
             except AskFailed as error:
                 shown.show([f"not traced: {error}"], "")
                 return
@@ -144,13 +154,14 @@ class NanController:
             self.bench.after_refresh(partial(transcript.select, block))
 
     def trace_newest(self) -> None:
-        """Trace the newest cell that shows NaN or an infinity."""
+        """Trace the newest cell that shows NaN or an infinity and can be traced."""
         blocks = reversed(self.bench.transcript.blocks)
-        block = next((block for block in blocks if not block.past and shows_bad(block)), None)
-        if block is None:
-            self.bench.notify("no cell shows NaN or an infinity", 2)
+        bad = (block.code for block in blocks if not block.past and shows_bad(block))
+        wanted = [Nan(code=code) for code in islice(bad, MAX_TRIED)]
+        if wanted:
+            self._look(wanted)
         else:
-            self.trace(code=block.code)
+            self.bench.notify("no cell shows NaN or an infinity", 2)
 
     # ------------------------------------------------------------------ below a cell
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from textual.content import Content
 
 from kbench.tui.session.bars import Line
@@ -20,8 +20,7 @@ where it is a problem."""
 SEVERITIES = ("information", "warning", "error")
 
 
-@dataclass(frozen=True, eq=False)
-class Notice:
+class Notice(Struct, frozen=True, eq=False):
     """Some words, each time they are told another."""
 
     words: str

@@ -100,7 +100,7 @@ class ResumeController:
         how = "" if past.finished else ", which ended unexpectedly"
         transcript.note(f"session of {past.when}{how}; nothing was run again")
         for cell in cells:
-            transcript.add(block_of(cell))
+            self._put(transcript.add(block_of(cell)), cell)
         prompt = self.bench.prompt
         if past.draft.strip() and not prompt.text:
             prompt.put(past.draft)
@@ -108,6 +108,15 @@ class ResumeController:
         left = session_archive.runnable(cells)
         if left:
             self._ask(past, left)
+
+    def _put(self, block: Block, cell: Cell) -> None:
+        """Show the pictures of a cell, too."""
+        from kbench.workbench.session import events
+
+        shown = [event for event in cell.outputs if isinstance(event, events.Result)]
+        parts = [part for part in block.parts if isinstance(part, ResultPart)]
+        for part, event in zip(parts, shown, strict=True):
+            self._session.pictures.add(block, part, event)
 
     def _ask(self, past: EarlierSession, cells: list[Cell]) -> None:
         from kbench.workbench.history import session_archive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbench.tui.dialogs import overlays
@@ -228,14 +229,14 @@ class SessionController:
         self.transcript.changed(block)
 
     def _stream(self, event: events.Stream) -> None:
-        self.show_output(event.cell, event.text, event.name)
+        self.add_output(event.cell, lambda block: block.stream(event.name, event.text))
 
-    def show_output(self, cell: int, text: str, name: str = "stdout") -> None:
-        """Add text to what a cell has printed."""
+    def add_output(self, cell: int, add: Callable[[Block], None]) -> None:
+        """Add to what a cell has printed or asked."""
         block = self._block(cell)
         if block is not None:
             self._cleared(block, cell)
-            block.stream(name, text)
+            add(block)
             self.transcript.refit()
 
     def _clear_output(self, event: events.ClearOutput) -> None:
@@ -260,7 +261,7 @@ class SessionController:
                 block.count = event.count
             part = ResultPart(event.text, labelled=event.count is not None)
             block.add(part)
-            self.pictures.add(block, part, event.data)
+            self.pictures.add(block, part, event)
             self.transcript.refit()
 
     def _error(self, event: events.Error) -> None:

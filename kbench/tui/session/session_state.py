@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from kbench.workbench.core_types import JsonObject
 
@@ -12,8 +13,7 @@ if TYPE_CHECKING:
     from kbench.workbench.session import events
 
 
-@dataclass(eq=False)
-class SessionState:
+class SessionState(Struct, eq=False):
     """Of the present kernel, and of what was typed for it."""
 
     state: str = "starting"  # starting, idle, busy, dead, failed

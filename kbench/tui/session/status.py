@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from rich.cells import cell_len
 
 from kbench.tui.session.bars import JOINT_CELLS, Piece, longest_piece
@@ -17,8 +17,7 @@ WIDE_CELLS = 100
 """Cells from which on nothing is shortened."""
 
 
-@dataclass(frozen=True)
-class Status:
+class Status(Struct, frozen=True):
     """`state`: starting, idle, busy, dead or failed, and for how long; `beat` turns the spinner."""
 
     state: str

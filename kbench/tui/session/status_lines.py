@@ -95,12 +95,16 @@ class StatusLines:
             down, up, fold = map(bench.key_word, ("turn_down", "turn_up", "lesson_fold"))
             parts += [f"{down} {up} read the lesson", f"{fold} fold it"]
         for key, word in keys.hints(arrangement.key_taker(pane)):
-            if not bench.key_word(key.id):
+            if not bench.key_word(key.id) or not self._has_use(key.id):
                 continue
             piece = f"{bench.key_word(key.id)} {word}"
             if len("  ".join([" ", *parts, piece, ending])) <= width:
                 parts.append(piece)
         return "  ".join([*parts, ending])
+
+    def _has_use(self, ident: str) -> bool:
+        """Whether a key shall be told now: that of pictures where there is one."""
+        return ident != "cell_picture" or self.bench.transcript.has_picture
 
     def show_number(self) -> None:
         """The number that the next input will have, in the frame or before the prompt."""

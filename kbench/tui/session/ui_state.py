@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import tempfile
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from kbench.engine.runtime import paths
 
 FILE = "workbench.json"
 
 
-@dataclass
-class UiState:
+class UiState(Struct):
     """`shares`: the session's part of the screen in percent, per layout."""
 
     theme: str = ""
@@ -62,7 +62,7 @@ def save(folder: Path, state: UiState) -> str:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle, temporary = tempfile.mkstemp(dir=folder, prefix=FILE)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            json.dump(dataclasses.asdict(state), stream)
+            json.dump(asdict(state), stream)
         os.replace(temporary, folder / FILE)
     except OSError as error:
         return f"{folder / FILE}: {error}"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from msgspec import Struct
 
-@dataclass(frozen=True)
-class Glyphs:
+
+class Glyphs(Struct, frozen=True):
     """One set of characters; widgets ask the app for the set in use."""
 
     bars: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct
 from textual.color import Color
 from textual.content import Content, Span
 from textual.style import Style
@@ -29,12 +29,15 @@ _SHOWN_LEVELS_STEP = 4
 drawn alike are one piece of text."""
 
 
-@dataclass(frozen=True)
-class Canvas:
-    """How pictures are drawn: in so many rows at most, in colours or in characters."""
+class Canvas(Struct, frozen=True):
+    """How pictures are drawn: in so many rows at most, in colours or in characters.
+
+    `pixels`: those that the terminal can draw, are drawn by it.
+    """
 
     rows: int = MIN_ROWS
     colours: bool = True
+    pixels: bool = False
 
     def room(self, columns: int) -> tuple[int, int]:
         """Columns and rows of pixels for a picture in so many columns of text."""

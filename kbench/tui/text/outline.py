@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from kbench.tui.panes import rows as pane_rows
 from kbench.tui.panes.rows import NameRow

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual import events
 from textual.content import Content
 
@@ -20,8 +20,7 @@ NARROW_CELLS = 64
 """Cells below which a table stands closer together."""
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(Struct, frozen=True):
     """`rank` 0 is always shown, higher ranks go first; the `stretch` column takes what is left.
 
     A column may be cut down to `least` cells before another is left out for it, and further, down

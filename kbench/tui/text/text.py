@@ -148,19 +148,25 @@ def fold_words(line: Content, width: int) -> list[Content]:
     return rows
 
 
-def wrap(line: Content, width: int, marks: str = " ") -> list[Content]:
-    """Cut one line into rows, behind one of `marks` where there is one in the last third."""
+def wrap(line: Content, width: int, marks: str = " ", hang: int = 0) -> list[Content]:
+    """Cut one line into rows, behind one of `marks` where there is one in the last third.
+
+    Further rows are indented by `hang` cells, if that leaves half of the width.
+    """
     width = max(width, 2)
     if len(line) * 2 <= width or line.cell_length <= width:
         return [line]
     rows: list[Content] = []
+    hanging = Content(" " * hang if hang <= width // 2 else "")
     start, end = 0, len(line)
     while start < end:
-        head = fold(line[start : start + width], width)[0]
+        lead = hanging if rows else Content("")
+        room = width - len(lead)
+        head = fold(line[start : start + room], room)[0]
         text, cut = head.plain, len(head)
         if start + cut < end:
             at = max(text.rfind(mark, len(text) * 2 // 3) for mark in marks) + 1
             cut = at if at > 1 else cut
-        rows.append(line[start : start + cut])
+        rows.append(lead + line[start : start + cut])
         start += cut
     return rows

@@ -15,6 +15,7 @@ KEYS = (
     Key("transcript", "cell_explain", UNBOUND, "explain", "explain the error of the cell"),
     Key("transcript", "cell_edit", "alt+w", "edit", "bring the cell back to the prompt"),
     Key("transcript", "cell_copy", "alt+y", "copy", "copy the output of the cell"),
+    Key("transcript", "cell_picture", "alt+d", "save_picture", "write its picture to a PNG file"),
     Key("transcript", "cell_goto", "alt+g", "origin", "go to the cell of the faulty operand"),
     Key("transcript", "cell_trace", UNBOUND, "trace", "trace where the NaN came from"),
 )
@@ -30,7 +31,8 @@ SPEC = PaneSpec(
             "transcript",
             ("transcript",),
             {
-                "cell_leave": "prompt", "cell_fold": "fold", "cell_edit": "to prompt",
+                "cell_leave": "prompt", "cell_fold": "fold", "cell_picture": "save picture",
+                "cell_edit": "to prompt",
                 "explain": "explain error", "trace_newest": "trace NaN", "cell_copy": "copy",
             },
         ),

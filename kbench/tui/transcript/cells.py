@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, field
 from textual.content import Content
 from textual.highlight import highlight
 
+from kbench.tui.graphics.graphics import SharpPicture
 from kbench.tui.text import half_blocks
 from kbench.tui.text.glyphs import Glyphs, human_seconds
 from kbench.tui.text.half_blocks import Canvas
@@ -28,6 +29,8 @@ RELEASED_LINES = 20
 """Lines that are left of the outputs of the oldest cells, once there are too many in all."""
 MAX_LINE_CHARACTERS = 10_000
 """Characters of one line; a number says how many more there were."""
+HANGING_CELLS = 4
+"""By which the further rows of a long line of code are indented more than the line."""
 _CANVAS = Canvas()
 STREAM_STYLES = {"stderr": "$text-warning", "notice": MUTED}
 
@@ -44,6 +47,7 @@ class StreamPart:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.question = ""  # that waits for an answer, and stands below what is printed meanwhile
         self._style = STREAM_STYLES.get(name, "")
         self._open = ""
         self._beyond = 0  # characters of the open line that are not kept
@@ -63,6 +67,11 @@ class StreamPart:
         self._done += [self._decoder.line(_cut(line)) for line in whole]
         self._shorten()
         self._drop(MAX_PART_LINES)
+
+    def ask(self, question: str) -> None:
+        """Show a question below the text, of which what is printed meanwhile comes first."""
+        lines = (self.question + question).split("\n")[-MAX_PART_LINES:]
+        self.question = "\n".join(map(_cut, lines))
 
     def _shorten(self) -> None:
         """Keep the beginning of an open line that is too long, and where its cursor is."""
@@ -106,12 +115,18 @@ class StreamPart:
     def ending(self, lines: int) -> str:
         """The last lines without colours."""
         shown = [line.plain for line in self._done[-lines:]]
-        return "\n".join([*shown, overwrite(self._open)])
+        return "\n".join([*shown, *map(overwrite, self._last_lines())])
 
     def plain(self) -> str:
         """The text without colours, for copying."""
         lines = [line.plain for line in self._done]
-        return "\n".join([*lines, overwrite(self._open)] if self._open else lines)
+        if self._open or self.question:
+            lines += map(overwrite, self._last_lines())
+        return "\n".join(lines)
+
+    def _last_lines(self, more: str = "") -> list[str]:
+        """The line that is open, `more` words of it, and the question behind it, as lines."""
+        return (self._open + more + self.question).split("\n")
 
     def rows(self, width: int) -> list[Content]:
         """The text as rows of at most `width` cells."""
@@ -124,9 +139,10 @@ class StreamPart:
         if self.dropped:
             note = Content.styled(f"({self.dropped:,} earlier lines not shown)", MUTED)
             rows = [note, *rows]
-        if self._open:
+        if self._open or self.question:
             more = _beyond_words(self._beyond) if self._beyond else ""
-            rows = rows + self._fold(OutputDecoder().line(self._open + more), width)
+            for text in self._last_lines(more):
+                rows = rows + self._fold(OutputDecoder().line(text), width)
         return rows
 
     def _fold(self, line: Content, width: int) -> list[Content]:
@@ -147,13 +163,16 @@ def _beyond_words(count: int) -> str:
     return f" ... ({count:,} more characters)"
 
 
-@dataclass
-class ResultPart:
-    """The value of the last expression, or what was displayed; `picture` once it is decoded."""
+class ResultPart(Struct):
+    """The value of the last expression, or what was displayed; `picture` once it is decoded.
+
+    `sharp`: the picture as the terminal draws it, if it does.
+    """
 
     text: str
     labelled: bool = True
     picture: Picture | None = None
+    sharp: SharpPicture | None = None
 
     def rows(self, width: int, label: str, canvas: Canvas | None = None) -> list[Content]:
         """`Out[n]: ` and the text, its further lines aligned below the first; then the picture.
@@ -173,11 +192,14 @@ class ResultPart:
     def _picture_rows(self, width: int, canvas: Canvas) -> list[Content]:
         if self.picture is None:
             return []
-        return half_blocks.drawn(self.picture.fitted(*canvas.room(width)), canvas.colours)
+        room = canvas.room(width)
+        if canvas.pixels and self.sharp is not None:
+            columns, lines = self.picture.fitted_size(*room)
+            return self.sharp.rows(columns, -(-lines // 2))
+        return half_blocks.drawn(self.picture.fitted(*room), canvas.colours)
 
 
-@dataclass
-class ErrorPart:
+class ErrorPart(Struct):
     """An exception, with what a KbenchError says of itself in `detail`."""
 
     name: str
@@ -187,8 +209,7 @@ class ErrorPart:
     cell: str = ""
 
 
-@dataclass
-class NotePart:
+class NotePart(Struct):
     """Words of the workbench itself."""
 
     text: str
@@ -222,12 +243,27 @@ class Block:
 
     def stream(self, name: str, text: str) -> None:
         """Add printed text."""
+        self._stream_part(name).append(text)
+        self.touch()
+
+    def _stream_part(self, name: str) -> StreamPart:
         last = self.parts[-1] if self.parts else None
         if not isinstance(last, StreamPart) or last.name != name:
             last = StreamPart(name)
             self.parts.append(last)
-        last.append(text)
+        return last
+
+    def ask(self, question: str) -> None:
+        """Show a question, below all that was printed before, which may come after it."""
+        self._stream_part("stdout").ask(question)
         self.touch()
+
+    def answer(self, text: str) -> None:
+        """Add an answer to what was printed, behind its question."""
+        for part in self.parts:
+            if isinstance(part, StreamPart) and part.question:
+                text, part.question = part.question + text, ""
+        self.stream("stdout", text)
 
     def add(self, part: OutputPart) -> None:
         """Add a result, an error or a note."""
@@ -247,6 +283,11 @@ class Block:
     def error(self) -> ErrorPart | None:
         """The error that ended the cell."""
         return next((part for part in self.parts if isinstance(part, ErrorPart)), None)
+
+    @property
+    def has_picture(self) -> bool:
+        """Whether it shows a picture."""
+        return any(isinstance(part, ResultPart) and part.picture for part in self.parts)
 
     def output_text(self) -> str:
         """Everything below the input as plain text."""
@@ -282,7 +323,9 @@ class Block:
         room = max(width - len(label), 8)
         rows: list[Content] = []
         for line in coloured(self.code):
-            rows += wrap(line, room, " ,(")
+            text = line.plain
+            hang = len(text) - len(text.lstrip(" ")) + HANGING_CELLS
+            rows += wrap(line, room, " ,(", hang)
         style = MUTED if self.past or self.state in ("queued", "lost") else "$text-success"
         head = Content.styled(label, style)
         indent = Content(" " * len(label))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.content import Content
 
 from kbench.tui.panes.rows import number_text
@@ -27,8 +27,7 @@ Values = Sequence[float | None]
 _UNITS = {"epoch": "epochs", "batch": "batches", "call": "calls"}
 
 
-@dataclass(frozen=True)
-class FitCurve:
+class FitCurve(Struct, frozen=True):
     """What the kernel has told of a fit, or of a loop of calls.
 
     `unit` is "epoch", or "batch" within the first ones, or "call" of what `source` names.

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import TYPE_CHECKING
 
 from textual import events
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
+from textual.strip import Strip
 
+from kbench.tui.graphics.graphics import PictureRow
 from kbench.tui.keys import keys
 from kbench.tui.messages import CopyText, InsertText, TraceNan
 from kbench.tui.text.glyphs import Glyphs
@@ -16,6 +19,10 @@ from kbench.tui.text.half_blocks import MIN_ROWS, Canvas, has_colours
 from kbench.tui.text.lines import LineView
 from kbench.tui.transcript import welcome
 from kbench.tui.transcript.cells import Block, NotePart
+from kbench.tui.workbench import workbench
+
+if TYPE_CHECKING:
+    from kbench.workbench.output.picture import Picture
 
 GUTTER_CELLS = 1
 """Cells for the mark of the current cell."""
@@ -35,6 +42,13 @@ class Transcript(LineView):
 
     class Explain(Message):
         """The error of a cell shall be explained."""
+
+        def __init__(self, block: Block) -> None:
+            self.block = block
+            super().__init__()
+
+    class SavePicture(Message):
+        """The picture of a cell shall be written to a file."""
 
         def __init__(self, block: Block) -> None:
             self.block = block
@@ -89,6 +103,11 @@ class Transcript(LineView):
         """The newest cell that ended in an error."""
         return next((block for block in reversed(self.blocks) if block.error), None)
 
+    @property
+    def has_picture(self) -> bool:
+        """Whether some cell shows one."""
+        return any(block.has_picture for block in self.blocks)
+
     def changed(self, block: Block) -> None:
         """A cell has another look."""
         block.touch()
@@ -125,7 +144,13 @@ class Transcript(LineView):
     def _canvas(self) -> Canvas:
         """Pictures are as high as the view, below the line that says what they show."""
         rows = max(self.size.height - _PICTURE_FRAME_ROWS, MIN_ROWS)
-        return Canvas(rows, has_colours(self.app, self.glyphs))
+        pixels = bool(workbench(self).graphics.kind) and not self.app.no_color
+        return Canvas(rows, has_colours(self.app, self.glyphs), pixels)
+
+    def cells_of(self, picture: Picture) -> tuple[int, int]:
+        """Columns and rows that a picture takes."""
+        columns, lines = picture.fitted_size(*self._canvas.room(self.columns))
+        return columns, -(-lines // 2)
 
     def _make_room(self, width: int, glyphs: Glyphs, explain: str, canvas: Canvas) -> None:
         """Shorten the outputs of the oldest cells once all together are too many rows."""
@@ -157,14 +182,27 @@ class Transcript(LineView):
 
     def row(self, y: int) -> Content:
         """One row, with the mark of the current cell before it."""
-        if not self.blocks:
-            return self._welcome()[y]
+        return self._row(y) if self.blocks else self._welcome()[y]
+
+    def _row(self, y: int, as_drawn: bool = False) -> Content:
         index, offset = self._locate(y)
         rows = self._drawn[index]
         content = rows[offset] if offset < len(rows) else Content("")
+        if as_drawn and isinstance(content, PictureRow):
+            content = content.cells
         current = index == self._current and self.has_focus and offset < len(rows)
         mark = self.glyphs.cursor if current else " "
         return Content.assemble((mark, "$text-accent")) + content
+
+    def render_line(self, y: int) -> Strip:
+        """Draw one line; of a picture that the terminal draws, its cells."""
+        at = y + self.scroll_offset.y
+        if self.blocks and at < self.row_count():
+            index, offset = self._locate(at)
+            rows = self._drawn[index]
+            if offset < len(rows) and isinstance(rows[offset], PictureRow):
+                return self._strip(self._row(at, as_drawn=True), self.size.width, -1)
+        return super().render_line(y)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Follow the end again once the user has scrolled back to it."""
@@ -267,6 +305,11 @@ class Transcript(LineView):
         if (block := self.current) is not None:
             text = block.output_text() or block.code
             self.post_message(CopyText(text, f"cell {block.count or ''}".strip()))
+
+    def action_save_picture(self) -> None:
+        """Write the picture of the cell to a file."""
+        if (block := self.current) is not None:
+            self.post_message(self.SavePicture(block))
 
     def show_place(self, place: str) -> bool:
         """Make the cell of a place like 'In [3] line 2' the current one, if there is one."""

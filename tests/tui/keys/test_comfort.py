@@ -15,6 +15,7 @@ from kbench.cli import exit_codes, main
 from kbench.engine.core.errors import ShapeError
 from kbench.tui import layout as pane_layout
 from kbench.tui.keys import keys
+from kbench.tui.panes.registry import LESSON, NUMBERS, SIDE_PANES
 from kbench.tui.prompt import typed_code
 from kbench.tui.session import ui_state
 from kbench.tui.transcript.examples import EXAMPLES
@@ -51,6 +52,24 @@ async def test_every_action_is_found_in_the_palette() -> None:
         of_lessons |= {key.id for key in rows if key.where == "lesson"}
         assert {key.id for key in rows} - found == {"palette", *of_lessons}
         assert "lessons" in found and "lesson_hint" in of_lessons
+
+
+async def test_the_number_of_a_tab_opens_it_from_a_pane_and_is_typed_elsewhere() -> None:
+    async with bench((120, 40)) as (app, pilot, _):
+        await submit(pilot, "define")
+        where = app.screen.arrangement.focused_pane
+        await pilot.press("f5")
+        for number, pane in NUMBERS.items():
+            await pilot.press(number)
+            await settle(pilot)
+            assert where() == (pane if pane != LESSON else SIDE_PANES[-2])
+        await pilot.press("f2", "1")
+        assert (where(), app.screen.bench.prompt.text) == ("prompt", "1")
+        await pilot.press("backspace")
+        app.screen.action_pane("transcript")
+        await pilot.press("3")
+        await settle(pilot)
+        assert (where(), app.screen.bench.prompt.text) == ("prompt", "3")
 
 
 @pytest.mark.parametrize(("words", "code"), EXAMPLES, ids=[words for words, _ in EXAMPLES])

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bench_screen import settle, submit, text_of
 from learner import BLANK_CODE, enter, foot, go_to, said, silent, taught, typed
+from msgspec.structs import replace
 from textual.content import Content
 from textual.widgets import Static
 
@@ -15,7 +16,6 @@ from kbench.tui.keys import keys
 from kbench.tui.lesson.lesson import LessonPane, LessonText
 from kbench.tui.prompt.prompt import Prompt
 from kbench.workbench.lessons import lesson_files
-from kbench.workbench.lessons.lesson_files import Lesson
 from kbench.workbench.lessons.lesson_progress import Progress
 
 
@@ -257,7 +257,7 @@ async def test_the_end_leads_to_the_next_lesson() -> None:
 async def test_a_lesson_that_changed_says_so() -> None:
     lesson = lesson_files.load(1)
     progress = Progress()
-    old = Lesson(**{**vars(lesson), "digest": "0" * 12})
+    old = replace(lesson, digest="0" * 12)
     progress.record_step(old, 5)
     async with taught(1, (80, 24), silent()) as (app, _pilot, controller):
         assert controller.model.at == 0 and "has changed since you took it" in said(app)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from bench_screen import at_each_size, bench, settle, submit, text_of
 from fake_session import FakeSession
+from msgspec.structs import asdict
 
 import kbench as K
 from kbench.engine.core.errors import Place
@@ -182,7 +183,7 @@ def test_rates_are_told_as_parts_of_what_the_machine_can_do(
     row: dict[str, Any], known: roofline.Limits | None, words: str
 ) -> None:
     step = PlanStep(**{**STEP, **row})
-    assert of_limit(step, None if known is None else Limits.built(vars(known))) == words
+    assert of_limit(step, None if known is None else Limits.built(asdict(known))) == words
 
 
 def test_shares_of_the_time_have_a_bar_of_one_width() -> None:

@@ -83,6 +83,24 @@ async def test_what_was_printed_is_traced_from_the_prompt() -> None:
         assert "NaN trace: f " in text_of(app)
 
 
+async def test_a_newer_cell_that_only_speaks_of_nan_is_passed_over() -> None:
+    f, call = a_function()
+    session = session_with(f=f)
+    session.script["f([a])"] = call
+
+    def told(session: Any, cell: Any) -> None:
+        session.result(cell, "NaN made by log at In [1]")
+        session.finish(cell)
+
+    session.script["%nan f"] = told
+    async with bench((140, 40), session) as (app, pilot, _):
+        await submit(pilot, "f([a])")
+        await until(app, pilot, "alt+N traces")
+        await submit(pilot, "%nan f")
+        await pilot.press("alt+n")
+        await until(app, pilot, "log of 0 is -Inf")
+
+
 async def test_enter_goes_from_a_trace_to_the_cell() -> None:
     async with bench((120, 40), session_with(a=np.ones(3))) as (app, pilot, _):
         await submit(pilot, "1")
@@ -164,9 +182,9 @@ async def test_an_expression_is_compared_under_settings(size: tuple[int, int]) -
         await pilot.press("alt+c")
         await until(app, pilot, "compare an expression")
         await pilot.press("enter")
-        await until(app, pilot, "[p] epsilon")
+        await until(app, pilot, "[p] epsilon: now 1e-07, and 1e-3")
         await pilot.press("p")
-        await until(app, pilot, "epsilon=1e-7,1e-3")
+        await until(app, pilot, "epsilon=1e-07,1e-3")
         await pilot.press("enter")
         shown = await until(app, pilot, "largest differences")
         assert "comparison of 2 variants" in shown
@@ -198,6 +216,32 @@ async def test_a_variable_is_compared_and_wrong_variants_are_refused() -> None:
         box.value = "engine=kbench,numpy"
         await pilot.press("enter")
         await until(app, pilot, "no differences")
+
+
+async def test_one_value_is_compared_with_that_of_now() -> None:
+    session = session_with()
+    line = "K.compare(lambda K: K.epsilon() * K.ones(1), settings={'epsilon': [0.1, 0.25]})"
+    session.script[line] = comparing
+    K.set_epsilon(0.1)
+    try:
+        async with bench((120, 40), session) as (app, pilot, _):
+            await submit(pilot, "1")
+            app.query_one("#prompt").put("K.epsilon() * K.ones(1)")
+            await pilot.press("alt+c", "enter")
+            await until(app, pilot, "[p] epsilon: now 0.1, and 1e-7")
+            await pilot.press("p")
+            shown = await until(app, pilot, "epsilon=0.1,1e-7")
+            assert "a single one is compared with now" in shown
+            box = app.screen.query_one("Input")
+            box.value = "epsilon=0.1"
+            await pilot.press("enter")
+            assert "epsilon is 0.1 already; name another value" in text_of(app)
+            box.value = "epsilon=0.25"
+            await pilot.press("enter")
+            shown = await until(app, pilot, "largest differences")
+            assert "epsilon=0.1 " in shown and "epsilon=0.25" in shown
+    finally:
+        K.set_epsilon(1e-7)
 
 
 async def test_what_is_no_expression_is_refused() -> None:

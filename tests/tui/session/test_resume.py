@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bench_screen import at_each_size, bench, settle, submit, text_of
 from fake_session import FakeSession
+from PIL import Image
 
 from kbench.tui.app import WorkbenchApp
 from kbench.tui.session import resume, unsent_input
@@ -75,6 +78,22 @@ async def test_resume_shows_the_cells_and_runs_them_only_if_asked(
         await submit(pilot, "mine")
         assert "Out[1]: mine" in text_of(app)
         assert session_archive.unfinished(state / "journal") == []
+
+
+async def test_the_picture_of_an_earlier_session_can_be_written(state: Path) -> None:
+    (state / "journal").mkdir()
+    file = io.BytesIO()
+    Image.new("RGB", (700, 20), "red").save(file, "PNG")
+    data = {"text/plain": "a", "image/png": base64.b64encode(file.getvalue()).decode()}
+    made = Journal(state / "journal" / "20260101-000000-a.jsonl")
+    made.record(events.CellStarted(1, "plot"))
+    made.record(events.Result(1, "a", data, 1))
+    made.record(events.CellDone(1, 1, True, 0.01))
+    made.close()
+    async with bench((120, 40), journaled(state)) as (app, pilot, _):
+        await pilot.press("alt+u", "n", "escape", "alt+d", "enter")
+        await settle(pilot)
+        assert "700 x 20 pixels" in said(app)
 
 
 async def test_all_of_it_can_run_again(state: Path) -> None:

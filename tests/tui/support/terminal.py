@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +16,17 @@ from typing import Any
 import pexpect
 import pyte
 
+from kbench.tui.graphics.answers import COLOUR_QUESTION, QUESTIONS
+
 ROOT = Path(__file__).resolve().parents[3]
 START = "import sys; sys.argv[0] = 'kbench'; from kbench_launcher import main; sys.exit(main())"
 PATIENCE = 90.0  # a bound, not an expectation
+TAKING_SECONDS = 20.0
+"""For which a key waits at most until the program has read the one before."""
 ALT = "\x1b"
-KITTY = re.compile(rb"\x1b\[[<>=][0-9;]*u")  # which the emulator would draw as `u`
+UNKNOWN = re.compile(rb"\x1b\[[<>=][0-9;]*[uq]|\x1b[_P][^\x1b]*\x1b\\")
+"""What the emulator does not know, and would draw: codes of keys, pictures."""
+BEGUN = re.compile(rb"\x1b[_P][^\x1b]*\x1b?\Z")
 KEYS = {
     "enter": "\r", "escape": "\x1b", "tab": "\t", "backspace": "\x7f", "space": " ",
     "up": "\x1b[A", "down": "\x1b[B", "right": "\x1b[C", "left": "\x1b[D",
@@ -50,6 +58,8 @@ class Terminal:
         *arguments: str,
         size: tuple[int, int] = (120, 40),
         ignore_hangup: bool = False,
+        answers: str | None = None,
+        answer_seconds: float = 0.0,
         **variables: str,
     ) -> None:
         environment = {
@@ -77,6 +87,10 @@ class Terminal:
         self.grid.write_process_input = self.child.send  # where the cursor is, when asked
         self._stream = pyte.ByteStream(self.grid)
         self.written = b""  # all of it
+        self._begun = b""  # a sequence of which the end is still to come
+        self._answers = answers  # to who asks what can be drawn; None: as the emulator does
+        self._answer_seconds = answer_seconds  # for which an answer is under way
+        self._under_way: list[tuple[float, str]] = []
 
     def __enter__(self) -> Terminal:
         return self
@@ -90,6 +104,7 @@ class Terminal:
 
     def read(self, seconds: float = 0.05) -> bool:
         """Take what has been drawn; False once the program has ended."""
+        self._send_answers()
         try:
             drawn = self.child.read_nonblocking(1 << 16, seconds)
         except pexpect.TIMEOUT:
@@ -97,8 +112,31 @@ class Terminal:
         except pexpect.EOF:
             return False
         self.written += drawn
-        self._stream.feed(KITTY.sub(b"", drawn))
+        drawn = self._answered(drawn)
+        drawn = UNKNOWN.sub(b"", self._begun + drawn)
+        begun = BEGUN.search(drawn)
+        self._begun = drawn[begun.start() :] if begun else b""
+        self._stream.feed(drawn[: begun.start()] if begun else drawn)
         return True
+
+    def _answered(self, drawn: bytes) -> bytes:
+        """What is left to draw once questions about graphics are answered."""
+        if self._answers is None:
+            return drawn
+        features = re.search(r"\x1b\[\?[0-9;]*c", self._answers)
+        for question, answer in (
+            (QUESTIONS, self._answers), (COLOUR_QUESTION, features.group() if features else "")
+        ):  # fmt: skip
+            if question.encode() in drawn:
+                self._under_way.append((time.monotonic() + self._answer_seconds, answer))
+                drawn = drawn.replace(question.encode(), b"")
+        self._send_answers()
+        return drawn
+
+    def _send_answers(self) -> None:
+        """Those that arrive by now."""
+        while self._under_way and self._under_way[0][0] <= time.monotonic():
+            self.child.send(self._under_way.pop(0)[1])
 
     @property
     def screen(self) -> str:
@@ -157,9 +195,23 @@ class Terminal:
                 self.type(ALT + rest)
             else:
                 self.type(KEYS.get(key, key))
+            taken_by = time.monotonic() + TAKING_SECONDS
+            while self._untaken() and time.monotonic() < taken_by and self.read():
+                pass
             behind = time.monotonic() + 0.15  # an Escape and the key behind it are two keys
             while (left := behind - time.monotonic()) > 0 and self.read(left):
                 pass
+
+    def _untaken(self) -> int:
+        """How many characters the program has not read yet."""
+        try:
+            keys = os.open(f"/proc/{self.child.pid}/fd/0", os.O_RDONLY | os.O_NOCTTY)
+        except OSError:  # it has ended, or the system does not tell
+            return 0
+        try:
+            return int.from_bytes(fcntl.ioctl(keys, termios.FIONREAD, bytes(4)), sys.byteorder)
+        finally:
+            os.close(keys)
 
     def put(self, code: str) -> None:
         """Type a line, or paste several, and wait until it stands there."""

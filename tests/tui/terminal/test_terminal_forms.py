@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from terminal import Terminal
 
+from kbench.workbench.history.input_history import History
+
 pytestmark = pytest.mark.slow
 
 COLOUR = re.compile(rb"\x1b\[([0-9;:]*)m")
@@ -48,6 +50,26 @@ def test_the_prompt_for_screen_readers_tells_changes_as_lines(tmp_path: Path) ->
         terminal.type("exit()\r")
         assert terminal.ended() == 0
         assert b"\x1b[?1049h" not in terminal.written  # it never takes the screen
+
+
+def test_the_prompt_of_lines_shares_the_history_of_all_sessions(tmp_path: Path) -> None:
+    file = tmp_path / "state" / "history.sqlite"
+    kept = History(file)
+    kept.add("six = 6")
+    kept.add("six * 7")
+    kept.close()
+    with Terminal(tmp_path, "--plain") as terminal:
+        terminal.until("In [1]:")
+        terminal.press("up", "up", "enter")
+        terminal.until("In [1]: six = 6", "In [2]:")
+        terminal.press("up", "up", "enter")
+        terminal.until("Out[2]: 42", "In [3]:")
+        terminal.type("exit()\r")
+        assert terminal.ended() == 0
+    kept = History(file)
+    assert kept.latest() == ["six = 6", "six * 7", "six = 6", "six * 7", "exit()"]
+    kept.close()
+    assert not list(tmp_path.rglob(".ipython/**/history.sqlite"))
 
 
 def test_without_colours_nothing_is_lost(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from sampling import every
 from textual import events
 from textual._xterm_parser import XTermParser
 
-from kbench.tui.keys import terminal_keys
+from kbench.tui.keys import keys, terminal_keys
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,15 @@ def test_alt_is_known_at_once_whatever_follows(sent: str, keys: list[str]) -> No
     parser: Any = XTermParser()
     found = [getattr(one, "key", f"pasted {getattr(one, 'text', '')}") for one in parser.feed(sent)]
     assert found == keys
+
+
+def test_no_key_with_alt_is_one_that_textual_takes_for_another() -> None:
+    terminal_keys.restore()
+    names = {name for key in keys.TABLE for name in key.keys.split(",")}
+    letters = [name[-1] for name in names if name.startswith("alt+") and len(name) == 5]
+    parser: Any = XTermParser()
+    for letter in letters:
+        assert [one.key for one in parser.feed(f"\x1b{letter}")] == [f"alt+{letter}"]
 
 
 @pytest.mark.parametrize("size", every(3, [(one,) for one in SIZES]))

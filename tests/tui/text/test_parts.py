@@ -206,6 +206,10 @@ def test_folding_loses_nothing(text: str, width: int) -> None:
     broken = wrap(Content(text), width, " ,(")
     assert "".join(row.plain for row in broken) == text
     assert all(row.cell_length <= width for row in broken)
+    hung = wrap(Content(text), width, " ,(", 3)
+    lead = " " * 3 * (3 <= width // 2)
+    assert hung[0].plain + "".join(row.plain.removeprefix(lead) for row in hung[1:]) == text
+    assert all(row.plain.startswith(lead) and row.cell_length <= width for row in hung[1:])
 
 
 def test_a_stream_is_drawn_piece_by_piece_as_at_once() -> None:
@@ -244,6 +248,22 @@ def test_a_stream_is_capped_and_says_so() -> None:
 )
 def test_printed_lines_are_cut_at_blanks(text: str, width: int, rows: list[str]) -> None:
     assert [row.plain for row in fold_words(Content(text), width)] == rows
+
+
+def test_long_lines_of_code_hang_below_their_beginning() -> None:
+    code = (
+        "def step(x):\n    return update(weights, gradient(loss), rate)\n"
+        "y = step(first, second, third, fourth)"
+    )
+    rows = Block("1", code, "ok").rows(36, UNICODE)
+    assert [row.plain for row in rows] == [
+        "In [*]: def step(x):",
+        "            return update(weights, ",
+        "                gradient(loss), ",
+        "                rate)",
+        "        y = step(first, second, ",
+        "            third, fourth)",
+    ]
 
 
 def test_a_folded_cell_is_one_row_of_output() -> None:

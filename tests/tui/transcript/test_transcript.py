@@ -86,6 +86,35 @@ def test_a_released_cell_keeps_its_end_and_says_what_is_gone() -> None:
     assert len(block.rows(80, ASCII)) < 60
 
 
+@pytest.mark.parametrize(
+    ("begin", "late", "waiting", "answered"),
+    [
+        ("", "> cell.py(5)\n", "> cell.py(5)\nipdb>", "> cell.py(5)\nipdb> p x\n42"),
+        ("a\nb: ", "", "a\nb: ipdb>", "a\nb: ipdb> p x\n42"),
+        ("a: ", "b\n", "a: b\nipdb>", "a: b\nipdb> p x\n42"),
+    ],
+)
+def test_a_question_stands_below_what_is_printed_before_and_comes_after(
+    begin: str, late: str, waiting: str, answered: str
+) -> None:
+    block = Block("1", "breakpoint()", "running")
+    block.stream("stdout", begin)
+    block.ask("ipdb> ")
+    block.stream("stdout", late)
+    assert block.output_text() == waiting
+    block.answer("p x\n")
+    block.stream("stdout", "42")
+    assert block.output_text() == answered
+    asking = Block("2", "input()", "running")
+    asking.ask("1 one\n2 two\n? ")
+    asking.stream("stderr", "late\n")
+    asking.answer("2\n")
+    assert asking.output_text() == "late\n1 one\n2 two\n? 2"
+    long = Block("3", "input()", "running")
+    long.ask("y" * 10**7 + "\n" * 10**5 + "\rn? ")
+    assert len(long.output_text()) < 10**5 and long.output_text().endswith("n?")
+
+
 async def test_all_cells_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transcript, "MAX_ROWS", 1000)
     async with bench((120, 40)) as (app, pilot, _):

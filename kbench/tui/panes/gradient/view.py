@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import replace
 
+from msgspec.structs import replace
 from textual.content import Content
 
 from kbench.tui.keys import keys

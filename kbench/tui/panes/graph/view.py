@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from textual import events
 from textual.content import Content
 
@@ -28,8 +27,7 @@ LAYERS = "layers, output first"
 BAD = "bold $text-error"
 
 
-@dataclass(frozen=True)
-class DrawnLine:
+class DrawnLine(Struct, frozen=True):
     """One line: words, or a node of a part of the graph, or rails that join."""
 
     words: str = ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
 from functools import partial
+
+from msgspec.structs import replace
 
 from kbench.tui.messages import FetchGraph, FetchPixel, RowsRead, ShowValue, ValueCommand
 from kbench.tui.panes import rows as pane_rows

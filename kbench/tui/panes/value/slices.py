@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Struct, frozen=True):
     """A slice (`index`, with the shown axes) and optionally a cell on it."""
 
     index: tuple[int, ...]

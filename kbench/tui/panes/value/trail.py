@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from kbench.tui.panes.rows import NameRow
 from kbench.workbench.contents.address import root_of, split_cell

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from msgspec.structs import replace
 from textual.content import Content
 
 from kbench.tui.keys import keys
@@ -47,8 +47,8 @@ SNIPPETS = (
 )
 
 
-def range_words(stats: Statistics, glyphs: Glyphs, narrow: bool = False) -> Content:
-    """`NaN 3!  ~[-.12 ▁▅█▂ .12]`: a tilde when only a sample was read."""
+def range_words(stats: Statistics, glyphs: Glyphs | None, narrow: bool = False) -> Content:
+    """`NaN 3!  ~[-.12 ▁▅█▂ .12]`: a tilde when only a sample was read; dots without glyphs."""
     if stats.refused:
         return Content.styled(stats.refused, MUTED)
     counts = (("NaN", stats.nan), ("Inf", stats.inf))
@@ -66,14 +66,15 @@ def range_words(stats: Statistics, glyphs: Glyphs, narrow: bool = False) -> Cont
     elif stats.low == stats.high:
         parts.append(f"all {number_text(stats.low)}" if stats.count > 1 else number_text(stats.low))
     else:
-        bars = histogram(stats.bins, glyphs, NARROW_BAR_CELLS if narrow else BAR_CELLS)
+        cells = NARROW_BAR_CELLS if narrow else BAR_CELLS
+        bars = ".." if glyphs is None else histogram(stats.bins, glyphs, cells)
         digits = 2 if narrow else 3
         low, high = number_text(stats.low, digits), number_text(stats.high, digits)
         parts += [f"[{low} ", (bars, "$text-accent"), f" {high}]"]
     return Content.assemble(*parts)
 
 
-def note_words(row: NameRow, glyphs: Glyphs, narrow: bool = False) -> Content:
+def note_words(row: NameRow, glyphs: Glyphs | None, narrow: bool = False) -> Content:
     """The last column: range, version, last fed shape, or what the kernel says of the object."""
     if row.stats is not None:
         words = range_words(row.stats, glyphs, narrow)
@@ -402,7 +403,14 @@ class VariablesTable(Table):
             self.post_message(InsertText(row.expression))
 
     def action_copy(self) -> None:
-        """Copy the row as text."""
+        """Copy the row as text, nothing of it shortened."""
         if (row := self.find(self.current_key or "")) is not None:
-            cells = (str(cell).strip() for cell in self._cells(row))
+            cells = (
+                safe(row.label or row.name),
+                kind_word(row),
+                shape_text(row.shape),
+                row.dtype or "-",
+                row.about + human_bytes(row.nbytes),
+                note_words(row, None).plain,
+            )
             self.post_message(CopyText("  ".join(cells), row.label or row.name))

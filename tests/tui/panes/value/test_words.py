@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from kbench.tui.panes.rows import NameRow, Statistics
 from kbench.tui.panes.value import slices

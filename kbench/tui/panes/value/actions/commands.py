@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.content import Content
 
 from kbench.tui.dialogs.axes import AxesScreen
@@ -20,8 +20,7 @@ from kbench.tui.text.text import safe
 from kbench.workbench.analysis import conditions
 
 
-@dataclass(frozen=True)
-class ValueTools:
+class ValueTools(Struct, frozen=True):
     """What the commands work with besides the pane."""
 
     bench: Bench
@@ -210,12 +209,13 @@ def ask_export(tools: ValueTools, pane: ValuePane) -> None:
     part = "the picture" if pane.as_picture else "the slice"
     rank = len(pane.shape)
     answers = [
-        ("a", f"the array {expression(pane)}: .npy .csv .json"),
-        ("s", f"{part} on show: .npy .csv .json .png"),
+        ("a", f"the array {expression(pane)}"),
+        ("s", f"{part} on show"),
     ]
 
     def ask(whole: bool) -> None:
-        kinds = ".npy .csv .json" + " .png" * (rank <= 2 or not whole)
+        drawn = rank == 2 or (pane.shape[-1] in (1, 3, 4) and rank == 3 if whole else rank > 2)
+        kinds = ".npy .csv .json" + " .png" * drawn
         file = f"{name}.png" if pane.as_picture and not whole else f"{name}.npy"
         title = f"write {expression(pane) if whole else part} to a file ({kinds})"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from kbench.tui.panes.bench import Bench
 from kbench.tui.panes.value.view import ValuePane
@@ -16,8 +16,7 @@ PAGE_ELEMENTS = 1_500
 """Elements asked for at once; a reply holds them unless they are long texts."""
 
 
-@dataclass(frozen=True)
-class CopiedCells:
+class CopiedCells(Struct, frozen=True):
     """Rows of texts between tabs; `whole` when nothing of what was asked for is left out."""
 
     text: str

@@ -46,7 +46,8 @@ class Exporter:
         try:
             data = await ask(asked, 30.0)
             while data.job is not None and not data.done:
-                pane.set_note(f"writing {asked.path}: {human_bytes(data.written)}  Esc stops")
+                so_far = f": {human_bytes(data.written)}" if data.written else ""
+                pane.set_note(f"writing {asked.path}{so_far}  Esc stops")
                 await asyncio.sleep(POLL_SECONDS)
                 data = await ask(Exporting(job=data.job, stop=self._stopping), 30.0)
         except AskFailed as error:

@@ -5,8 +5,7 @@ It is there for what has one axis: an array of rank 1, or a slice along one axis
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from textual.content import Content
 from textual.geometry import Size
 
@@ -29,8 +28,7 @@ BAD = "!"
 CURSOR = "^"
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Struct, frozen=True):
     """One line of an array: `axis` is along it, the others stand at `index`."""
 
     name: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from textual import events
 from textual.content import Content
 from textual.geometry import Size
@@ -39,8 +39,7 @@ _COLUMNS = (
 )
 
 
-@dataclass(frozen=True)
-class EntriesRequest:
+class EntriesRequest(Struct, frozen=True):
     """Which rows of what is inside a name; lines of a text are `width` characters long."""
 
     name: str
@@ -49,8 +48,7 @@ class EntriesRequest:
     width: int = 60
 
 
-@dataclass(frozen=True)
-class EntriesPage:
+class EntriesPage(Struct, frozen=True):
     """Rows on hand: each its label, and what is known of it or the text that stands there."""
 
     form: str = "entries"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
+from msgspec import Struct
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual import events
 from textual.color import Color
@@ -31,8 +31,7 @@ HEAT_STEP_SHARE = 0.055
 """Share of the warm colour per level; text must stay readable on the last."""
 
 
-@dataclass(frozen=True)
-class WindowRequest:
+class WindowRequest(Struct, frozen=True):
     """Which part of which array: `index` has an entry per axis, shown axes count from `row`."""
 
     name: str

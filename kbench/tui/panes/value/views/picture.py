@@ -5,8 +5,7 @@ While the picture has the focus a cursor stands on one pixel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from rich.color import Color as RichColor
 from rich.segment import Segment
 from rich.style import Style as RichStyle
@@ -27,8 +26,7 @@ MIN_FRAMED_CELLS = 3
 """Cells along a side of a pixel from which on the cursor leaves its middle free."""
 
 
-@dataclass(frozen=True)
-class PictureRequest:
+class PictureRequest(Struct, frozen=True):
     """Which picture of which array: axes are None where `image_data_format` shall decide."""
 
     name: str
