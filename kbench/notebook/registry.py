@@ -7,14 +7,14 @@ table of docs/notebook.md are made of it. A new widget is a module and a line he
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from kbench.engine.core.errors import ArgumentError
 
 
-@dataclass(frozen=True)
-class WidgetSpec:
+class WidgetSpec(Struct, frozen=True):
     """What is known of a widget before it is loaded."""
 
     name: str

@@ -6,14 +6,13 @@ their own, from the least to the greatest, in other colours. Knows no Matplotlib
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _MIN_SPREAD_SHARE = 0.25
 """How far numbers of one sign must spread, as a share of the largest, to be seen against 0."""
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(Struct, frozen=True):
     """The numbers with the first and the last colour, and which colours: a key of `palette.MAPS`.
 
     `colours`: "both" (0 in the middle), "above" (0 first), "below" (0 last) or "far" (without 0).

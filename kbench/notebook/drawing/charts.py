@@ -8,10 +8,10 @@ differ in their dashes, not in colour alone. The same numbers give the same byte
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from kbench.engine.core.errors import ArgumentError
@@ -19,6 +19,7 @@ from kbench.engine.inspect import describe
 from kbench.notebook.base import given
 from kbench.notebook.drawing import chart_svg, chart_text
 from kbench.notebook.drawing.chart_scale import Floats, Scale
+from kbench.notebook.html import views
 
 if TYPE_CHECKING:
     from kbench.engine.graph.tensor import Tensor
@@ -34,8 +35,11 @@ MAX_BINS = 44
 """Bins of a histogram: the characters of its text."""
 
 
-class Chart:
-    """A picture that shows itself: SVG where the front end draws, else characters."""
+class Chart(Struct, frozen=True):
+    """A picture that shows itself: SVG where the front end draws, else characters.
+
+    In HTML it follows the theme of the notebook, and is made smaller where there is little room.
+    """
 
     title: str
 
@@ -53,14 +57,18 @@ class Chart:
         return self.text
 
     def _repr_mimebundle_(self, **_options: object) -> JsonObject:
-        return {"image/svg+xml": self.svg, "text/plain": self.text}
+        drawn = self.svg
+        figure = views.picture(drawn.encode(), self.title or "chart", kind="svg+xml")
+        return {
+            "text/html": views.styled(figure),
+            "image/svg+xml": drawn,
+            "text/plain": self.text,
+        }
 
 
-@dataclass(frozen=True, repr=False)
-class Lines(Chart):
+class Lines(Chart, frozen=True):
     """Curves over one axis."""
 
-    title: str
     series: dict[str, tuple[Floats, Floats]]
     points: dict[str, tuple[float, float]]
     across: Scale
@@ -77,11 +85,9 @@ class Lines(Chart):
         return chart_text.lines(self)
 
 
-@dataclass(frozen=True, repr=False)
-class Histograms(Chart):
+class Histograms(Chart, frozen=True):
     """Counts of values, one above the other, over the same bins."""
 
-    title: str
     counts: dict[str, NDArray[np.int64]]
     left_out: dict[str, int]
     across: Scale
@@ -97,11 +103,9 @@ class Histograms(Chart):
         return chart_text.histograms(self)
 
 
-@dataclass(frozen=True, repr=False)
-class Images(Chart):
+class Images(Chart, frozen=True):
     """Tables of numbers as shades, beside each other; zero has the same shade in all of them."""
 
-    title: str
     pictures: dict[str, Floats]
     limit: float
 

@@ -7,7 +7,8 @@ pass a layer, then sweeps that put every node at the middle of its neighbours.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbench.workbench.analysis.graph_text import inputs_first
 
@@ -19,8 +20,7 @@ _PASS_WIDTHS = 0.35
 """Widths that an edge needs which only passes a layer."""
 
 
-@dataclass
-class Layout:
+class Layout(Struct):
     """Middles of nodes in widths of a node, their layers from 0 on, and the bends of edges."""
 
     place: dict[int, float] = field(default_factory=dict)

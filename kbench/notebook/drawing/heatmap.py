@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
+from matplotlib.ticker import EngFormatter
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -24,7 +25,7 @@ from kbench.notebook.drawing.palette import BAD, BLUE, HEAT_COLOURS, SOLID, Pixe
 MAX_SIDE_PIXELS = 512
 """Pixels of an image's side; of a larger one each pixel is the mean of a block."""
 _ENLARGED_PIXELS = 384
-"""Pixels of an image's longer side, which small ones are enlarged to."""
+"""Pixels of the page for an image's longer side, which small ones are enlarged to."""
 _HISTOGRAM_BINS = 40
 """Bars of a histogram."""
 _MAX_SCALE_VALUE = 4e307
@@ -46,8 +47,9 @@ _MIN_CROSS_PIXELS = 8
 """Pixels of a cell from which on crosses are seen."""
 _CELLS_PER_MARK = 200
 """Of so many cells one at most may be marked larger than it is."""
-_MAX_COUNTED_ELEMENTS = 1 << 20
-"""Elements of a histogram; of a larger slice as many are drawn at random."""
+_MAX_COUNTED_ELEMENTS = 1 << 18
+"""Elements of a histogram; of a larger slice as many are drawn at random. By chance a bar that
+takes the whole height is then two of its 284 pixels off, one with four times as many."""
 _WHITE = 255.0
 """The brightest pixel of an image of whole numbers."""
 _MIN_FLOAT_WHITE = 128
@@ -88,7 +90,7 @@ class SlicePainter:
         """Rows, columns and one, three or four channels (last) as grey or colour.
 
         Whole numbers are taken as 0 to 255, floats in 0 to 1 as they are, others are stretched:
-        see `stretching`.
+        see `stretching`. A pixel for each element: the page enlarges them by `image_style`.
         """
         thin = thinned(part)
         pixels = np.round(unit_range(thin) * 255.0).astype(np.uint8)
@@ -100,12 +102,10 @@ class SlicePainter:
         shown = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
         if shown.mode == "RGBA":
             shown = Image.alpha_composite(Image.new("RGBA", shown.size, "white"), shown)
-        larger = max(_ENLARGED_PIXELS // max(shown.size), 1)
-        size = (shown.width * larger, shown.height * larger)
         if shown.mode != "L":
             shown = shown.convert("RGB")
         stream = io.BytesIO()
-        shown.resize(size, Image.Resampling.NEAREST).save(stream, "png", compress_level=4)
+        shown.save(stream, "png", compress_level=4)
         return stream.getvalue()
 
     def histogram(self, part: np.ndarray, label: str) -> bytes:
@@ -239,6 +239,8 @@ class HistogramFigure:
     def __init__(self) -> None:
         self._figure, self._axes = _figure()
         self._bars = self._axes.stairs([0], [0, 1], fill=True, color=_colour(BLUE))
+        self._axes.yaxis.get_major_locator().set_params(integer=True, min_n_ticks=1)
+        self._axes.yaxis.set_major_formatter(EngFormatter(sep=""))  # 25k: there is room for four
         self._words = self._axes.text(0.5, 0.5, "", ha="center", transform=self._axes.transAxes)
 
     def drawn(
@@ -287,14 +289,28 @@ def grown(marks: NDArray[np.bool_], wanted: bool = True) -> NDArray[np.bool_]:
 
 
 def sampled(part: np.ndarray) -> tuple[NDArray[np.float64], str]:
-    """The elements of a slice, of a large one some at random; and words for that."""
-    if part.size <= _MAX_COUNTED_ELEMENTS:
+    """The elements of a slice, of a large one some at random; and words for that.
+
+    Each of so many runs of elements gives one, at a place of its own. So they are read in the
+    order in which they mostly lie, which takes a fifth of the time of places in no order.
+    """
+    count = _MAX_COUNTED_ELEMENTS
+    if part.size <= count:
         return np.asarray(part, np.float64).reshape(-1), ""
-    places = np.random.RandomState(0).randint(0, part.size, _MAX_COUNTED_ELEMENTS)
-    rows, columns = np.unravel_index(places, part.shape)
-    return part[rows, columns].astype(
-        np.float64
-    ), f"{_MAX_COUNTED_ELEMENTS:,} of {part.size:,} elements"
+    ends = (np.arange(count + 1, dtype=np.int64) * part.size) // count
+    offsets = np.random.RandomState(0).random_sample(count) * np.diff(ends)
+    rows, columns = np.unravel_index(ends[:-1] + offsets.astype(np.int64), part.shape)
+    return part[rows, columns].astype(np.float64), f"{count:,} of {part.size:,} elements"
+
+
+def image_style(part: np.ndarray) -> str:
+    """The CSS that shows an image, enlarged if it is small.
+
+    >>> image_style(np.zeros((100, 50, 3)))
+    'width:150px;max-width:100%;image-rendering:pixelated'
+    """
+    times = max(_ENLARGED_PIXELS // max(*part.shape[:2], 1), 1)
+    return f"width:{part.shape[1] * times}px;max-width:100%;image-rendering:pixelated"
 
 
 def thinning(part: np.ndarray) -> str:

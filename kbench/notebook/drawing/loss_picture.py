@@ -103,7 +103,7 @@ def losses(courses: Sequence[Course], called: Called) -> Html:
     """Curves of losses below each other, each with its numbers; `called` is what a name is for."""
     parts = []
     for text, values in _told(courses, called):
-        said = element("span", text)
+        said = element("span", text, style="display:inline-block")  # as a whole on one line
         picture = curve(values, text)
         parts.append(element("p", join([picture, escape(" "), said]) if picture else said))
     return join(parts)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeGuard
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.inspect import describe
@@ -22,16 +22,14 @@ _CHOICE_CHARACTERS = 60
 """Characters of a choice."""
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One of several values."""
 
     options: tuple[tuple[str, object], ...]
     start: int = 0
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Struct, frozen=True):
     """A number between two ends; on a logarithmic scale these are powers of ten."""
 
     low: float
@@ -42,22 +40,19 @@ class Number:
     log: bool = False
 
 
-@dataclass(frozen=True)
-class Flag:
+class Flag(Struct, frozen=True):
     """True or False."""
 
     start: bool
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(Struct, frozen=True):
     """Any text."""
 
     start: str
 
 
-@dataclass(frozen=True)
-class Fixed:
+class Fixed(Struct, frozen=True):
     """A value that stays."""
 
     value: object

@@ -126,7 +126,6 @@ def _picture(part: np.ndarray, scale: float, words: str, limits: tuple[float, fl
     places = (np.where(finite, numbers, colours.low) / spread) - colours.low / spread
     inks = np.round(places * (palette.HEAT_COLOURS - 1)).clip(0, palette.HEAT_COLOURS - 1)
     pixels = np.where(finite, inks, palette.SOLID).astype(np.uint8)
-    image = views.picture(palette.png(pixels, colours.colours), words, is_figure=False)
     size = f"width:{part.shape[1] * scale:.0f}px;height:{part.shape[0] * scale:.0f}px"
-    styled = f'style="{size};image-rendering:pixelated;border:1px solid;display:block"'
-    return Html(image.replace('style="max-width:100%"', styled))
+    style = f"{size};image-rendering:pixelated;border:1px solid;display:block"
+    return views.picture(palette.png(pixels, colours.colours), words, is_figure=False, style=style)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from kbench.notebook.exploration.explore_controls import (
     MAX_CHOICES,
@@ -20,8 +21,7 @@ from kbench.notebook.exploration.explore_controls import (
 from kbench.notebook.exploration.explore_samples import Code
 
 
-@dataclass(frozen=True)
-class ArgumentFacts:
+class ArgumentFacts(Struct, frozen=True):
     """What is known when a control is derived: function, default, and the first input's shape."""
 
     function: str

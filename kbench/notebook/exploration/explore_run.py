@@ -11,8 +11,9 @@ import linecache
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard
+
+from msgspec import Struct
 
 from kbench.engine.core import fork_safety
 from kbench.engine.core.errors import ArgumentError, KbenchError
@@ -41,8 +42,7 @@ _SCOPES = re.compile(r"\b(?:watch/|explore/)+")
 _MADE = re.compile(r", made at <[^>]*explore[^>]*>:\d+")
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(Struct, frozen=True):
     """One thing that the call gave: `value` is an array where there is one, `text` tells it."""
 
     label: str
@@ -51,8 +51,7 @@ class Result:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """What a line gave, or in `words` why it gave nothing."""
 
     line: str

@@ -11,8 +11,9 @@ import ast
 import functools
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from kbench.api.samples import BINARY, CURVES, SAMPLES
 from kbench.engine.core import syntax
@@ -29,8 +30,7 @@ class Code(str):
         return str(self)
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """`inputs`: name -> the Python that makes it; `arguments`: parameter -> `Code` or a value."""
 
     inputs: Mapping[str, str] = field(default_factory=dict)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from kbench.engine.core import syntax
 from kbench.engine.core.errors import ArgumentError
@@ -43,8 +43,7 @@ _STAR = inspect.Parameter.VAR_POSITIONAL
 _KEYWORDS = (inspect.Parameter.VAR_KEYWORD,)
 
 
-@dataclass
-class Subject:
+class Subject(Struct):
     """A function as it is explored. `inputs` are those that are made, `given` those of the user."""
 
     function: Callable[..., object]

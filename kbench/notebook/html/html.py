@@ -8,10 +8,10 @@ Nothing here raises: what cannot be shown says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.api.differences import seconds
 from kbench.engine.core.scipy_input import Matrix
@@ -303,8 +303,7 @@ def _collection(value: collection.Values) -> str:
     return page(_head(type(value).__name__, "", ""), [collection.entries(value)])
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of value: how it is told apart, its HTML, and its text if it has one of its own.
 
     `classes` are module and name of the classes that IPython has shown so by `%load_ext kbench`;

@@ -47,18 +47,22 @@ def styled(content: Html, more: str = "") -> str:
     return f'<div class="kb-v"><style>{STYLE}{more}</style>{content}</div>'
 
 
-def picture(png: bytes, alternative: str, is_figure: bool = True) -> Html:
-    """A PNG as an image that says in words what it shows; HTML, since `Image` has no such text.
+def picture(
+    data: bytes,
+    alternative: str,
+    is_figure: bool = True,
+    style: str = "max-width:100%",
+    kind: str = "png",
+) -> Html:
+    """A PNG or SVG that says in words what it shows; HTML, since `Image` has no such text.
 
     A figure, black on white, follows the theme where the style sheet is; an image keeps its
-    colours.
+    colours. A small one is enlarged by the page, as `style` says, so that few bytes are sent.
     """
-    data = base64.b64encode(png).decode("ascii")
+    source = f"data:image/{kind};base64,{base64.b64encode(data).decode('ascii')}"
     words = escape(alternative)
     class_ = ' class="kb-figure"' if is_figure else ""
-    return Html(
-        f'<img{class_} src="data:image/png;base64,{data}" alt="{words}" style="max-width:100%">'
-    )
+    return Html(f'<img{class_} src="{source}" alt="{words}" style="{style}">')
 
 
 def long(text: str) -> Html:

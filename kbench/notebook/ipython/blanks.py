@@ -20,7 +20,7 @@ class BlankLeft(InputRejected):
     """A cell still has a blank. IPython shows the message alone: where it was found is no help."""
 
     def _render_traceback_(self) -> list[str]:
-        return [f"{self}; the cell was not run"]
+        return [f"{self};", "the cell was not run"]  # short lines: a page cuts them anywhere
 
 
 class _Refuser(ast.NodeTransformer):

@@ -159,7 +159,8 @@ class KbenchMagics(Magics):
             return TextAndHtml(job_view.text(*told), views.styled(join(job_view.parts(*told))))
         value = self._running.user_ns.get(line.strip())
         if not describe.is_function(value):
-            raise UsageError(f"%plan needs the name of a K.function, got {line.strip()!r}")
+            got = f"got {line.strip()!r}" if line.strip() else "as in %plan train"
+            raise UsageError(f"%plan needs the name of a K.function, {got}")
         plan = describe.plan(value)
         if plan is None:
             raise UsageError(f"no call of {line.strip()} was recorded yet: call it, then ask again")
@@ -188,7 +189,7 @@ class KbenchMagics(Magics):
         """What made the first NaN or infinity: in a tensor, a `K.function`'s last call, a model."""
         text, space = line.strip(), self._running.user_ns
         if not text:
-            raise UsageError("%nan needs a tensor, a K.function or a Keras model")
+            raise UsageError("%nan needs a tensor, a K.function or a Keras model, as in %nan loss")
         try:
             with read_only.evaluation():
                 value = space[text] if text in space else nan_verbs.evaluated(text, space)
@@ -208,7 +209,7 @@ class KbenchMagics(Magics):
         from kbench.api.comparison import compare
 
         try:
-            engines, settings = comparison.parse(line)
+            engines, settings = comparison.parse_beside_now(line)
             function = comparison.function(cell, self._running.user_ns)
         except comparison.VariantsError as error:
             raise UsageError(f"%%ab: {error}") from None
@@ -232,7 +233,7 @@ class KbenchMagics(Magics):
             KbenchMagics.coach = None
             return
         if line.strip() == "reset":
-            print(self._coach().reset())
+            self._say(self._coach().reset())
             return
         if line.strip():
             if not line.strip().isdigit():
@@ -256,7 +257,7 @@ class KbenchMagics(Magics):
     @line_magic
     def hint(self, line: str) -> None:
         """The next hint for an exercise."""
-        print(_coach_call(self._coach().hint, line))
+        self._say(_coach_call(self._coach().hint, line))
 
     @line_magic
     def solution(self, line: str) -> None:
@@ -275,7 +276,7 @@ class KbenchMagics(Magics):
             print(f"{name} counts as done; this enters its answer:\n{answer}")
             return
         self._running.set_next_input(answer)
-        print(f"{name} counts as done; the next cell enters its answer")
+        self._say(f"{name} counts as done; the next cell enters its answer")
 
     @line_magic
     def again(self, line: str) -> None:
@@ -285,6 +286,13 @@ class KbenchMagics(Magics):
             print(code)
         else:
             self._running.set_next_input(code)
+
+    def _say(self, text: str) -> None:
+        """Tell a sentence. In a notebook it wraps at blanks; printed lines are cut within words."""
+        if _in_terminal(self._running):
+            print(text)
+        else:
+            display(TextAndHtml(text, views.styled(element("p", views.long(text)))))
 
     def _coach(self) -> Coach:
         if KbenchMagics.coach is None:

@@ -7,16 +7,18 @@ they make stands in the one style element of an output.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from kbench.notebook.markup.markup import Html, element, table
 
 BAR_CHARACTERS = 8
 """Of the bar that shows a share."""
+_NARROW_PIXELS = 900
+"""Of a table in which names break."""
 
 
-@dataclass(frozen=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """The heads of a table, its style class, and the pixels below which a column goes."""
 
     class_: str
@@ -32,6 +34,10 @@ class Columns:
             for head, pixels in self.needs.items()
             if head in self.heads
         ]
+        rules.append(  # where little is left the names break, so that what is beside them is seen
+            f"@container (max-width:{_NARROW_PIXELS}px){{.kb-v .{self.class_} tbody th{{"
+            "white-space:normal;overflow-wrap:anywhere;min-width:8em}}"
+        )
         return ".kb-cols{container-type:inline-size}" + "".join(rules)
 
     def drawn(self, caption: str, rows: Sequence[Sequence[object]]) -> Html:

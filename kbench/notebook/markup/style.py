@@ -10,8 +10,8 @@ whether the page says that it is dark.
 
 from __future__ import annotations
 
-OUTPUT = ":is(.jp-OutputArea-child,.output_area)"
-"""One output of a cell, as a selector: in JupyterLab, Notebook 7 and Voila, and in nbclassic."""
+OUTPUT = ":is(.jp-OutputArea-child,.output_area,.output_container)"
+"""One output of a cell, as a selector: in JupyterLab, Notebook 7 and Voila; nbclassic; VS Code."""
 _BAD, _NAME = "255 0 34", "0 119 255"
 """Red of warnings and blue of names: mixed half and half with the colour of the page's text."""
 _SHADES = {"n": "50 140 230", "p": "230 90 70"}
@@ -57,7 +57,7 @@ _RULES = (
     f".kb-v .kb-bars{{letter-spacing:0;white-space:pre;border-bottom:{_LINE}}}",
     f".kb-v .kb-bad{{{_mixed(_BAD)};font-weight:600}}",
     ".kb-v .kb-good{font-weight:600}",
-    f".kb-v summary{{cursor:pointer;{_LABEL}}}",
+    f".kb-v summary{{display:list-item;cursor:pointer;{_LABEL}}}",
     ".kb-v summary:focus-visible{outline:2px solid}",
     ".kb-v table{border-collapse:collapse;border:0;margin:.2em 0;font-size:inherit}",
     f".kb-v caption{{caption-side:top;text-align:left;padding:.1em 0;white-space:nowrap;{_LABEL}}}",

@@ -85,6 +85,8 @@ class CompareView(NamespaceWidget):
         self.stop_button = button("stop", "Stop comparing", self.stop)
         self._on_change(self.preset, self._preset_chosen)
         self._on_change(self.variants, self._variants_typed)
+        for field in (self.expression, self.variants):
+            self._on_change(field, lambda _text: self._show_wanted())
         boxes = [[self.expression, self.preset], [self.variants]]
         boxes[1] += [self.compare_button, self.stop_button]
         rows = [widgets.HBox(box, layout={"flex_flow": "row wrap"}) for box in boxes]
@@ -104,6 +106,10 @@ class CompareView(NamespaceWidget):
         known = [text for _, text in self.preset.options]
         self._set_options(self.preset, self.preset.options, text if text in known else "")
 
+    def _show_wanted(self) -> None:
+        if self.comparison is None and self._message in ("", EMPTY):
+            self._set_message("")
+
     def refresh(self) -> None:
         """Nothing is compared unasked."""
 
@@ -113,7 +119,7 @@ class CompareView(NamespaceWidget):
         """Have it compared as soon as no cell runs."""
         expression = self.expression.value.strip()
         try:
-            wanted = comparison.parse(self.variants.value)
+            wanted = comparison.parse_beside_now(self.variants.value)
         except comparison.VariantsError as error:
             self._fail(str(error))
             return
@@ -173,18 +179,30 @@ class CompareView(NamespaceWidget):
         found, message = self.comparison, self._message
         if found is None or message:
             calm = message in ("", QUEUED, EMPTY)
-            return sentence(message or EMPTY, "kb-note" if calm else "kb-bad")
+            said = sentence(message or self._wanted(), "kb-note" if calm else "kb-bad")
+            return said if message == EMPTY else self._head() + said
         text = "\n".join(comparison.lines(found, _LINE_CHARACTERS)[:_MAX_LINES])
         values = element("pre", views.lines(text, 4_000), aria_label="values side by side")
         whole = f"{comparing.comparison(found)}{views.styled(details('side by side', values))}"
-        expression = element("code", views.long(self.expression.value))
-        head = views.styled(element("p", expression))
+        head = self._head()
         fits = len(whole.encode()) + len(head.encode()) <= MAX_OUTPUT_BYTES
         return head + whole if fits else comparing.comparison(found)
 
+    def _head(self) -> str:
+        """The expression, which a reader without the field does not see elsewhere."""
+        expression = self.expression.value.strip()
+        return views.styled(element("p", element("code", views.long(expression)))) * bool(
+            expression
+        )
+
+    def _wanted(self) -> str:
+        """What has to be done before anything is compared."""
+        given = bool(self.expression.value.strip())
+        return f"not compared yet under {self.variants.value}: press compare" if given else EMPTY
+
     def _static_text(self) -> str:
         if self.comparison is None:
-            return self._message or EMPTY
+            return self._message or self._wanted()
         return str(self.comparison.text(_LINE_CHARACTERS))
 
 

@@ -132,8 +132,13 @@ class GradPanel(NamespaceWidget):
             return
         if reply.state == "none":
             self._fail("")
-        elif (reply.number or 0) >= self._newest_number:  # else it has been told already
-            self._set_note(_STATES.get(reply.state, ""), reply.loss)
+        else:
+            number, computing = reply.number or 0, reply.state == "computing"
+            with self._lock:  # what was computed may be told before this reply, or meanwhile
+                if number > self._newest_number or (
+                    not computing and number == self._newest_number
+                ):
+                    self._set_note(_STATES.get(reply.state, ""), reply.loss)
 
     def _stop(self) -> None:
         self.hub.ask(Gradient(loss=self._loss, stop=True))
@@ -152,7 +157,8 @@ class GradPanel(NamespaceWidget):
 
     def _take(self, data: JsonObject, note: str = "") -> None:
         """The gradients were computed, or were not."""
-        self._newest_number = int(data.get("number") or 0)
+        with self._lock:
+            self._newest_number = int(data.get("number") or 0)
         if data.get("stopped"):
             words = "held" if data["stopped"] == "cell" else "stopped"
             self._set_note(_STATES[words], data["loss"])

@@ -38,6 +38,8 @@ _FIRST_NODES = 30
 """Nodes that are drawn before anything is unfolded."""
 _MAX_DRAWING_BYTES = 48_000
 """Bytes of a live drawing with its list, without style; what is saved is `MAX_OUTPUT_BYTES`."""
+_FILE_GROWTH = 1.36
+"""Of a drawing that becomes an image: base64, and its ground."""
 NEEDED = "a tensor, a K.function, a Keras model or layer, a list of tensors, or a name"
 EMPTY = "no graph yet: make a tensor, such as y = K.softmax(K.dot(x, w))"
 
@@ -262,20 +264,27 @@ class GraphView(NamespaceWidget):
             self._card.forget()
         super().close()
 
-    def _page(self, limit: int) -> tuple[graph_svg.Drawing | None, str]:
-        """The drawing, and what stands below it: as much of them as `limit` bytes hold."""
+    def _page(self, limit: int, growth: float = 1.0) -> tuple[graph_svg.Drawing | None, str]:
+        """The drawing, and what stands below it: as much of them as `limit` bytes hold.
+
+        A byte of the drawing becomes `growth` bytes.
+        """
+
+        def fits(picture: graph_svg.Drawing, words: str) -> bool:
+            return growth * len(picture.svg.encode()) + len(words.encode()) <= limit
+
         folds = self._folds
         if folds is None:
             words = self._message or EMPTY
             return None, sentence(words, "kb-bad" if self._message else "kb-note")
         found = self._drawing(folds)
         for most in (20, 12, 6):
-            if len(found[0].svg.encode()) + len(found[1].encode()) <= limit:
+            if fits(*found):
                 return found
             fewer = Folds(list(folds.rows.values()))
             fold_far(fewer, most)
             found = self._drawing(fewer)
-        if len(found[0].svg.encode()) + len(found[1].encode()) <= limit:
+        if fits(*found):
             return found
         rows, besides, hidden = _drawn_parts(folds)
         listed = graph_words.listing(rows[:_FIRST_NODES], besides, hidden)
@@ -297,10 +306,12 @@ class GraphView(NamespaceWidget):
 
     def _static_html(self) -> str:
         with self._lock:
-            picture, words = self._page(MAX_OUTPUT_BYTES)
+            picture, words = self._page(MAX_OUTPUT_BYTES, _FILE_GROWTH)
             if picture is None:
                 return words
-            return words.replace("</style>", f"</style>{picture.svg}", 1)
+            title = describe.printable(self._title)
+            shown = views.picture(picture.file, f"graph of {title}, listed below", kind="svg+xml")
+            return words.replace("</style>", f"</style>{element('p', shown)}", 1)
 
     def _static_text(self) -> str:
         with self._lock:

@@ -23,7 +23,7 @@ from kbench.notebook.base.slicing import Slice, first, parse
 from kbench.notebook.base.static_twin import WithStaticTwin
 from kbench.notebook.drawing import drawable
 from kbench.notebook.html import html, views
-from kbench.notebook.markup.markup import element, join
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES, Html, element, join
 from kbench.workbench.inspector import summary
 from kbench.workbench.protocol.messages import ProtocolError
 
@@ -70,6 +70,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         self._painter: Any = None
         self._undrawn = False  # whether the message says why there is no picture
         self._png = b""
+        self._picture = Html("")  # the same as an image
         self._body = widgets.HTML()
         self._message = widgets.HTML()
         self.mode = widgets.ToggleButtons(
@@ -227,7 +228,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         with self._lock, describe.reading_once():
             self._array = self._read()
             mode = self.mode.value
-            self._png = b""
+            self._png, self._picture = b"", Html("")
             if mode == "numbers":
                 shown = self._numbers()
             else:
@@ -275,7 +276,7 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     def _drawn(self, mode: str) -> str:
         """The picture with what it cannot show in words below it."""
         try:
-            self._png, said = self._draw(mode)
+            self._png, style, said = self._draw(mode)
         except ArgumentError as error:
             self._set_message(error.reason)
             self._undrawn = True
@@ -284,30 +285,30 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
             self._set_message("")
             self._undrawn = False
         words = f"{mode} of {self._name}{self._index()}"
-        picture = views.picture(self._png, words, mode != "image")
+        picture = self._picture = views.picture(self._png, words, mode != "image", style)
         notes = views.alerts(describe.array(self._array))
         lines = [element("p", views.long(one)) for one in said if one]
         return views.styled(join([picture, *lines, notes]))
 
-    def _draw(self, mode: str) -> tuple[bytes, list[str]]:
-        """A picture, and what it makes of the numbers in words, '' where nothing is to be said."""
-        # matplotlib: on first need only
-        from kbench.notebook.drawing.heatmap import SlicePainter, stretching, thinned, thinning
+    def _draw(self, mode: str) -> tuple[bytes, str, list[str]]:
+        """A picture, its CSS, and what it makes of the numbers in words, some of them empty."""
+        from kbench.notebook.drawing import heatmap  # matplotlib: on first need only
 
         if self._painter is None:
-            self._painter = SlicePainter()
+            self._painter = heatmap.SlicePainter()
         said = [drawable.words(self._array)]
         if mode == "image":
             pixels, words = self._pixels()
-            thin = thinned(pixels)
-            return self._painter.image(thin), [*said, words, stretching(thin), thinning(pixels)]
+            thin = heatmap.thinned(pixels)
+            said += [words, heatmap.stretching(thin), heatmap.thinning(pixels)]
+            return self._painter.image(thin), heatmap.image_style(thin), said
         part = drawable.numbers(self.slice.of(self._array))
         if mode == "histogram":
             drawn: bytes = self._painter.histogram(part, str(self.slice))
         else:
             labels = (_axis_label(self.slice.row_axis), _axis_label(self.slice.col_axis))
             drawn = self._painter.heat(part, labels)
-        return drawn, said
+        return drawn, "max-width:100%", said
 
     def _pixels(self) -> tuple[np.ndarray, str]:
         """The image chosen by the other axes, channels last, and what is to be said of it."""
@@ -449,7 +450,11 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         return f"{name}{self.slice}: {summary.line(self._array)}"
 
     def _static_html(self) -> str:
-        return self._numbers()
+        """The numbers, below the picture if that has room."""
+        numbers = self._numbers()
+        drawn = numbers.replace("</style>", f"</style>{element('p', self._picture)}", 1)
+        fits = self._picture and len(drawn.encode()) <= MAX_OUTPUT_BYTES
+        return drawn if fits else numbers
 
 
 def _axis_label(axis: int | None, size: int | None = None) -> str:

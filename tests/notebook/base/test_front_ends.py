@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from seen import text_of
-from waiting import wait_for
+from waiting import wait_for_words
 
 from kbench import backend as K
 from kbench.notebook import registry
@@ -84,7 +84,7 @@ def test_a_saved_widget_is_read_without_style_script_and_drawing(
     part._repr_mimebundle_()
     for _ in range(3):
         trained["step"]([np.ones((4, 2))])
-    wait_for(lambda: in_text[0] in part._static_text())
+    wait_for_words(in_text[0], part._static_text)
     shown = bare(part._mime_()[1])
     assert [one for one in in_html if one not in shown] == []
     assert [one for one in in_text if one not in part._static_text()] == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import time
@@ -12,7 +13,7 @@ import keras_loaded
 import numpy as np
 import pytest
 from seen import settled, text_of
-from waiting import wait_for
+from waiting import wait_for, wait_for_words
 
 import kbench
 from kbench import backend as K
@@ -129,9 +130,10 @@ SHOWN: dict[str, dict[str, str]] = {  # what must be read; what is not here is r
         "K.function": "graph of f", "model": "graph of model", "layer": "graph of first",
         "tensor": "graph of y", "scalar": "graph of loss", "known": "graph of z",
         "placeholder": "graph of x", "variable": "graph of w", "tensors": "graph of given",
-        "variables": "w:0, b:0", "functions": "graph of given", "name of a tensor": "of loss",
-        "name of a variable": "of w", "name of a function": "of f", "without a name": "of mean",
-        "variable without a name": "of given", "function without a name": "of w_2",
+        "variables": "b: variable float32[2]", "functions": "graph of given",
+        "name of a tensor": "of loss", "name of a variable": "of w", "name of a function": "of f",
+        "without a name": "of mean", "variable without a name": "of given",
+        "function without a name": "of w_2",
     },
     "WatchList": {
         "K.function": "function train", "model": "residual", "layer": "first", "tensor": "[4, 2]",
@@ -205,17 +207,26 @@ def test_the_obvious_call_shows_it_or_says_why_not(
         assert "test_given.py" in text and "; got " in text or "there is no" in text, text
         quiet(caplog)
         return
-    made = MAKERS[kind](value)
+    with contextlib.closing(MAKERS[kind](value)) as made:
+        shows(made, kind, words)
+    quiet(caplog)
+
+
+def shows(made: Any, kind: str, words: str) -> None:
+    """A widget that is shown says the words, sooner or later."""
     made._repr_mimebundle_()
     if kind == "WatchList":
-        wait_for(lambda: words in text_of(made.html) or "press evaluate" in text_of(made.html))
+        wait_for(
+            lambda: words in text_of(made.html) or "press evaluate" in text_of(made.html),
+            lambda: text_of(made.html),
+        )
         if words not in text_of(made.html):  # slow, on a machine with other work
             made.evaluate_button.click()
         settled(words, made)
     elif kind == "GradPanel":
         settled(words, made)
     elif kind != "CompareView":
-        wait_for(lambda: words in text_of(made._static_html()).replace("\xa0", " "))
+        wait_for_words(words, lambda: text_of(made._static_html()).replace("\xa0", " "))
     else:
         made.compare_button.click()
         shown = text_of(made.html)
@@ -225,8 +236,6 @@ def test_the_obvious_call_shows_it_or_says_why_not(
         if hasattr(one, "live"):
             one.redraws.throttle.request()
     time.sleep(2 * redraw.REDRAW_SECONDS if kind == "PlanTable" else 0)
-    made.close()
-    quiet(caplog)
 
 
 @pytest.mark.parametrize("value", [3, 2.5, object(), {1, 2}, b"w", len, type, [None], [object()]])
@@ -335,7 +344,7 @@ def test_one_tensor_of_several_is_chosen(names: Names) -> None:
     view.which.value = place
     wait_for(lambda: view._array.ndim == 1 and "first/bias" in view._static_text())
     view.mode.value = "numbers"
-    wait_for(lambda: "first/bias" in text_of(view._body.value))
+    wait_for_words("first/bias", lambda: text_of(view._body.value))
     view.close()
 
 

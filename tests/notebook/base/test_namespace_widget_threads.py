@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from waiting import wait_for
+from waiting import wait_for, wait_for_words
 
 from kbench import backend as K
 from kbench.notebook import GradPanel, GraphView, TensorView, WatchList, explorer
@@ -103,7 +103,7 @@ def test_tabs_names_and_stores_at_once(names: dict[str, Any]) -> None:
     together([tab, name, run])
     whole.selected_index = 4
     whole.choose("loss")
-    wait_for(lambda: "graph of loss" in whole.tabs["graph"].html)
+    wait_for_words("graph of loss", lambda: whole.tabs["graph"].html)
     assert [one.redraws.running for one in whole._parts] == [at == 4 for at in range(7)]
     whole.close()
 

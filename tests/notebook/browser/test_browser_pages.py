@@ -17,7 +17,9 @@ from browser_page import poor_contrast
 from kbench import backend as K
 from kbench.notebook import registry
 from kbench.notebook.html import html
+from kbench.notebook.html.run_steps import STEPS
 from kbench.notebook.html.views import picture, styled
+from kbench.notebook.markup.columns import share
 
 pytestmark = pytest.mark.slow
 
@@ -91,8 +93,9 @@ def test_outputs_have_the_colours_of_the_page(
         f"<body {page.body}>{body}</body></html>"
     )
     assert poor_contrast(shown.locator("body")) == []
-    inverted = shown.locator(".kb-figure").evaluate("one => getComputedStyle(one).filter")
-    assert (inverted != "none") is page.dark
+    filters = "all => all.map(one => getComputedStyle(one).filter)"
+    inverted = shown.locator(".kb-figure").evaluate_all(filters)
+    assert [one != "none" for one in inverted] == [page.dark] * 2
     if page.name.startswith("vscode"):
         size = shown.locator(".kb-v").first.evaluate("one => getComputedStyle(one).fontSize")
         assert size == "15px"
@@ -100,3 +103,35 @@ def test_outputs_have_the_colours_of_the_page(
     shown.screenshot(
         path=str(browser.pictures / f"page-{page.name}-{system}-system.png"), full_page=True
     )
+
+
+LIVE = '<div class="jupyter-widgets"><div class="jupyter-widgets">live</div></div>'
+GONE = '<div class="jupyter-widgets">Error displaying widget</div>'
+
+
+@pytest.mark.parametrize("place", ["jp-OutputArea-child", "output_area", "output_container"])
+def test_a_picture_is_hidden_where_its_widget_is_live(browser: Browser, place: str) -> None:
+    """In what JupyterLab, nbclassic and VS Code put around each output of a cell."""
+    shown = browser.page()
+    made = registry.widget("ConfigPanel")()
+    twin = made._static_bundle()["text/html"]
+    made.close()
+    for first in (LIVE, GONE):
+        outputs = "".join(f'<div class="{place}"><div>{one}</div></div>' for one in (first, twin))
+        shown.set_content(f"<!DOCTYPE html><body><div>{outputs}</div></body>")
+        seen = [one.is_visible() for one in shown.locator(f".{place}").all()]
+        assert seen == ([True, False] if first == LIVE else [False, True])
+
+
+@pytest.mark.parametrize("width", [320, 450, 1280])
+def test_a_step_with_a_long_name_leaves_room_for_its_time(browser: Browser, width: int) -> None:
+    shown = browser.page()
+    shown.set_viewport_size({"width": width, "height": 600})
+    name = "0 subtract+square+negative+exp+multiply"
+    row = (name, "fused", "65.2 ms", share(1.0), "4 MB", "9.66", "1.21", "In [30] line 3")
+    table = STEPS.drawn("1 step", [row])
+    shown.set_content(f"<!DOCTYPE html><body>{styled(table, STEPS.style)}</body>")
+    box = shown.get_by_text("65.2 ms").bounding_box()
+    assert box is not None and box["x"] + box["width"] < width
+    lines = shown.get_by_text(name).bounding_box()
+    assert lines is not None and (lines["height"] > 40) is (width < 560)

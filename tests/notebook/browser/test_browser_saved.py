@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -19,13 +21,25 @@ CELLS = {
 import numpy as np
 import kbench
 from kbench import backend as K
-from kbench.notebook import ConfigPanel, TensorView, VariableTable, explorer, show
+from kbench.notebook import *
 w = K.variable(np.arange(24.0).reshape(2, 3, 4), name="w")
-x = K.placeholder((None, 4), name="x")""",
+x = K.placeholder((None, 4), name="x")
+v = K.variable(np.ones((4, 3)), name="v")
+loss = K.mean(K.square(K.dot(x, v)))
+step = K.function([x], [loss], updates=[(v, v * 0.5)])
+step([np.ones((2, 4))])""",
     "panel": "ConfigPanel()",
     "table": "VariableTable()",
     "numbers": "TensorView(w, 'w')",
     "heat map": "TensorView(w, 'w', mode='heat map')",
+    "image": "TensorView(np.eye(32), 'eye', mode='image')",
+    "histogram": "TensorView(w, 'w', mode='histogram')",
+    "watches": "WatchList(['K.mean(v)', 'w'])",
+    "gradients": "GradPanel(loss)",
+    "nodes": "GraphView(loss)",
+    "plan": "PlanTable(step)",
+    "compare": "CompareView('K.mean(v)')",
+    "function": "explore('relu')",
     "explorer": "explorer()",
     "variable": "w",
     "graph": "K.softmax(K.dot(x, K.ones((4, 3))))",
@@ -38,6 +52,14 @@ LEFT = {
     "table": ("names", "variable", "float32[2, 3, 4]", "v1"),
     "numbers": ("w[0, :, :]", "1023", "1011", "mean"),
     "heat map": ("w[0, :, :]", "1023"),
+    "image": ("eye", "float64[32, 32]"),
+    "histogram": ("1023", "1011"),
+    "watches": ("K.mean(v)", "0.5", "mean 1012"),
+    "gradients": ("d loss / d variable", "float32[4, 3]", "on x float32[2, 4]"),
+    "nodes": ("graph of loss as a list",),
+    "plan": ("steps", "dot", "multiply"),
+    "compare": ("K.mean(v)", "compare"),
+    "function": ("K.relu(x)", "float32[6, 8]"),
     "explorer": ("epsilon", "0.25", "float32[2, 3, 4]"),
     "variable": ("variable", "w:0", "version"),
     "graph": ("softmax", "not evaluated"),
@@ -119,6 +141,14 @@ def foreign(path: Path) -> nbformat.NotebookNode:
     return notebook
 
 
+def told(area: Any, words: Sequence[str]) -> None:
+    """Wait until an output shows the words: a page draws one after the other."""
+    until(
+        lambda: all(word in area.inner_text() for word in words),
+        lambda: f"{words} in {area.inner_text()}",
+    )
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_untrusted_and_without_a_kernel(browser: Browser, saved: Path, dark: bool) -> None:
     nbformat.write(foreign(saved), browser.lab.notebooks / "foreign.ipynb")
@@ -128,8 +158,8 @@ def test_untrusted_and_without_a_kernel(browser: Browser, saved: Path, dark: boo
     for number, name in enumerate(CELLS):
         area = book.cell(number).locator(".jp-Cell-outputArea")
         if name in LEFT:
+            told(area, LEFT[name])
             text = area.inner_text()
-            assert [word for word in LEFT[name] if word not in text] == [], text
             assert "rror" not in text and "widget" not in text.lower(), text
             assert poor_contrast(area, ".jp-OutputPrompt") == []
             book.picture(f"untrusted-{name.replace(' ', '-')}", book.cell(number))
@@ -139,19 +169,21 @@ def test_untrusted_and_without_a_kernel(browser: Browser, saved: Path, dark: boo
     assert book.said == []
 
 
-def test_exported(browser: Browser, saved: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+def test_exported(browser: Browser, saved: Path, scripts: bool, tmp_path: Path) -> None:
     from nbconvert import HTMLExporter  # half a second, in each process that collects tests
 
     exporter = HTMLExporter(template_name="lab", embed_images=True)
     file = tmp_path / "exported.html"
     body, _ = exporter.from_notebook_node(nbformat.read(saved, as_version=4))
     file.write_text(body, encoding="utf-8")
-    page = browser.blank()
+    page = browser.blank(scripts)
     page.goto(file.as_uri())
     for number, name in enumerate(CELLS):
         cell = page.locator(".jp-CodeCell").nth(number)
         text = cell.locator(".jp-Cell-outputWrapper").inner_text() if name in LEFT else ""
         assert [word for word in LEFT.get(name, ()) if word not in text] == [], text
+    page.screenshot(path=str(browser.pictures / f"exported-{scripts}.png"), full_page=True)
     assert "Error displaying widget" not in page.locator("body").inner_text()
 
 

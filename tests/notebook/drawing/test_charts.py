@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable
@@ -50,7 +51,10 @@ LARGE = ("long", "several", "image-large")
 def test_a_chart_has_two_renderings(name: str) -> None:
     chart = CHARTS[name]()
     bundle = chart._repr_mimebundle_()
+    markup = bundle.pop("text/html")
     assert bundle == {"image/svg+xml": chart.svg, "text/plain": repr(chart)}
+    source = re.search(r'<img class="kb-figure" src="data:image/svg\+xml;base64,([^"]*)"', markup)
+    assert source is not None and base64.b64decode(source[1]).decode() == chart.svg
     assert CHARTS[name]().svg == chart.svg  # the same bytes again
     root = ElementTree.fromstring(chart.svg)
     tags = {one.tag.rpartition("}")[2] for one in root.iter()}

@@ -49,7 +49,7 @@ RANGES = st.one_of(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=1500, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=700, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_anything_is_a_result_or_words(data: Any) -> None:
     name = data.draw(st.sampled_from(NAMES))

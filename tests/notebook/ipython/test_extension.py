@@ -298,6 +298,9 @@ def test_the_terminals_prompt_has_every_magic_from_the_start(shell: Any) -> None
     magics.install(shell)
     shell.run_cell("n = 2.0")
     assert "n * 3  6" in run(shell, "%watch n * 3")
+    shown = run(shell, "%%ab epsilon=1e-2\nK.log(K.constant(n) + K.epsilon())")
+    assert "epsilon=1e-07" in shown and "epsilon=0.01" in shown  # beside what is set
+    assert "epsilon is 1e-07 already" in run(shell, "%%ab epsilon=1e-7\nK.log(n)")
     shown = run(shell, "%%ab epsilon=1e-7,1e-2\nK.log(K.constant(n) + K.epsilon())")
     assert "epsilon=0.01" in shown and "max diff" in shown
 

@@ -1,4 +1,4 @@
-"""JupyterLab and a headless browser for the tests named `test_browser_*`.
+"""JupyterLab, nbclassic and a headless browser for the tests named `test_browser_*`.
 
 The server listens on the loopback address with a token of its own; settings, workspaces, runtime
 files, kernels' folders and notebooks are in a temporary folder. Pictures go into the folder that
@@ -25,7 +25,7 @@ import nbformat
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-LIMIT = 20.0  # seconds for anything that a page or a kernel is waited for
+LIMIT = 60.0  # seconds for anything that a page or a kernel is waited for; a bound, no expectation
 SIZE = {"width": 1280, "height": 1200}
 SETTINGS = {
     "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
@@ -38,10 +38,28 @@ MORTAL = """import ctypes, os, signal, sys
 if sys.platform == "linux":
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG, which the next line keeps
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"""
+# An output whose widget the page has not drawn yet.
+UNDRAWN = ".jp-OutputArea-output.jupyter-widgets:not(:has(.jupyter-widgets))"
 BUSY_FREE = """() => {
     const panel = window.jupyterapp.shell.currentWidget;
     return panel?.sessionContext?.session?.kernel?.status === 'idle';
 }"""
+
+# nbclassic asks a kernel for its widgets, and at the end draws every cell anew whose output is one:
+# a widget that is shown before is lost. That may take seconds, and no event tells of it. It is
+# counted here, from before the page makes its notebook.
+COUNT_DRAWN = """
+window.drawnAgain = 0;
+window.Jupyter = {
+    set notebook(made) {
+        Object.defineProperty(this, 'notebook', {value: made, writable: true, enumerable: true});
+        const kind = Object.getPrototypeOf(made), draw = kind.render_cell_output;
+        kind.render_cell_output = function (cell) {
+            draw.call(this, cell);
+            window.drawnAgain += 1;
+        };
+    },
+};"""
 
 
 def chromium() -> str:
@@ -192,17 +210,32 @@ class Browser:
         self.lab.set("apputils-extension/themes", theme=theme)
         return Book(self, self._context(), name, dark, kernel)
 
+    def classic(self, name: str, dark: bool = False, width: int = SIZE["width"]) -> Any:
+        """A page with a notebook of the lab's in nbclassic, which has its kernel's widgets.
+
+        One of the notebook's outputs must be a widget: see `COUNT_DRAWN`. nbclassic has one theme,
+        a light one; `dark` is what the reader's system prefers.
+        """
+        from nbclassic import nbclassic_path  # which is another beside Notebook 7
+
+        page, lab = self.page(dark), self.lab
+        page.set_viewport_size({**SIZE, "width": width})
+        page.add_init_script(COUNT_DRAWN)
+        page.goto(f"{lab.url.rstrip('/')}{nbclassic_path()}/notebooks/{name}?token={lab.token}")
+        page.wait_for_function("() => window.drawnAgain")
+        return page
+
     def page(self, dark: bool = False) -> Any:
         """An empty page, of a reader whose system prefers a light or a dark theme."""
         return self._context(color_scheme="dark" if dark else "light").new_page()
 
-    def blank(self) -> Any:
-        """An empty page that can load nothing but files."""
-        page = self.page()
+    def blank(self, scripts: bool = True) -> Any:
+        """An empty page that can load nothing but files, and may run no scripts."""
+        page = self.page() if scripts else self._context(java_script_enabled=False).new_page()
         page.route(re.compile("^https?:"), lambda route: route.abort())
         return page
 
-    def _context(self, **options: str) -> Any:
+    def _context(self, **options: str | bool) -> Any:
         context = self._browser.new_context(viewport=SIZE, reduced_motion="reduce", **options)
         context.set_default_timeout(LIMIT * 1000)
         self._contexts.append(context)
@@ -275,12 +308,14 @@ class Book:
         self.page.keyboard.press("Control+Enter")
 
     def run(self, number: int) -> str:
-        """Run a code cell and wait for its end; the text of what it shows."""
+        """Run a code cell and wait for its end, and for its widgets; the text of what it shows."""
         prompt = self.cell(number).locator(".jp-InputArea-prompt")
         before = prompt.inner_text()
         self.start(number)
         until(lambda: prompt.inner_text() not in (before, "[*]:"), f"the end of cell {number}")
         self.wait_idle()
+        undrawn = self.cell(number).locator(UNDRAWN)
+        until(lambda: not undrawn.count(), f"the widgets of cell {number}")
         return str(self.outputs(number).first.inner_text()) if self.outputs(number).count() else ""
 
     def cell(self, number: int) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from browser_lab import until
+
 CONTROLS = "input, select, textarea, button, summary, a[href], [role=tab], [tabindex='0']"
 
 # Every piece of text in sight with its contrast; what is disabled is exempt, as WCAG has it.
@@ -64,13 +66,17 @@ FOCUSED = """root => {
 
 
 MARK = """(root, controls) => {
+    root.querySelectorAll('[data-probe]').forEach(one => one.removeAttribute('data-probe'));
     const seen = [...root.querySelectorAll(controls)].filter(
         one => one.checkVisibility({visibilityProperty: true}));
     seen.forEach((one, number) => one.setAttribute('data-probe', number));
     return seen.map(one => one.outerHTML.slice(0, 200));
 }"""
-UNMARK = """root => root.querySelectorAll('[data-probe]').forEach(
-    one => one.removeAttribute('data-probe'))"""
+UNMARK = """root => {
+    const left = [...root.querySelectorAll('[data-probe]')];
+    left.forEach(one => one.removeAttribute('data-probe'));
+    return left.length;
+}"""
 
 # Where the Tab key has to stop, by the position among all controls. One stop stands for all tabs of
 # a list, and arrows move on.
@@ -95,11 +101,15 @@ def controls(page: Any, root: Any) -> list[Control]:
 
     What is drawn anew while it is looked at is looked at again.
     """
-    for _ in range(5):
-        found = _controls(page, root)
-        if found is not None:
-            return found
-    raise AssertionError("the controls never stay")
+    found: list[list[Control]] = []
+
+    def stayed() -> bool:
+        one = _controls(page, root)
+        found.extend([] if one is None else [one])
+        return one is not None
+
+    until(stayed, "controls that stay")
+    return found[-1]
 
 
 def _controls(page: Any, root: Any) -> list[Control] | None:
@@ -118,9 +128,9 @@ def _controls(page: Any, root: Any) -> list[Control] | None:
         role = node.get("role", {}).get("value", "")
         name = node.get("name", {}).get("value", "")
         found.append(Control(role, name, markup))
-    root.evaluate(UNMARK)
+    stayed = root.evaluate(UNMARK) == len(found)
     session.detach()
-    return found
+    return found if stayed else None
 
 
 def poor_contrast(root: Any, others: str = "head", least: float = 4.5) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Set
 from html.parser import HTMLParser
 from typing import Any
 
-from waiting import wait_for
+from waiting import wait_for_words
 
 from kbench.notebook.html import html
 
@@ -84,4 +84,4 @@ def text_of_value(value: Any) -> str:
 
 def settled(words: str, part: Any) -> None:
     """Wait until a shown widget says the words."""
-    wait_for(lambda: words in text_of(part.html))
+    wait_for_words(words, lambda: text_of(part.html))

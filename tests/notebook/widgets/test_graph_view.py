@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -37,6 +39,19 @@ def test_graph_has_shapes_on_its_edges_and_a_list(names: dict[str, Any]) -> None
     assert "graph of loss" in part._static_text() and "dot" in part._static_text()
     assert not re.search(r"#[0-9a-f]{3,6}|rgb|url\(|id=", part.html.split("</style>")[1])
     part.close()
+
+
+def test_what_is_saved_of_a_graph_is_an_image_and_a_list(names: dict[str, Any]) -> None:
+    part = GraphView("loss", names)
+    saved = part._static_html()
+    part.close()
+    (found,) = re.findall(r'<img[^>]*src="data:image/svg\+xml;base64,([^"]*)" alt="([^"]*)"', saved)
+    root = ElementTree.fromstring(base64.b64decode(found[0]))
+    assert [child.tag.rpartition("}")[2] for child in root][:3] == ["rect", "title", "desc"]
+    assert "float32[?, 2]" in "".join(root.itertext())
+    assert found[1] == "graph of loss, listed below" and "<svg" not in saved
+    assert "takes" in text_of(saved)  # the list
+    assert len(saved.encode()) <= MAX_OUTPUT_BYTES
 
 
 def test_graph_is_not_evaluated_and_follows_what_ran() -> None:

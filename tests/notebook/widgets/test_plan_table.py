@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from seen import read, settled, text_of
-from waiting import wait_for
+from waiting import wait_for, wait_for_words
 
 from kbench import backend as K
 from kbench.dask import activity
@@ -49,7 +49,7 @@ def test_plan_follows_calls_while_it_is_shown(names: Names) -> None:
     names["other"]([names["data"]])
     settled("other", part)
     part.choose("train")
-    wait_for(lambda: "train" in part._static_text())
+    wait_for_words("train", part._static_text)
     part.sort.value = "time"
     assert "train" in text_of(part.html)
     part._view_count = 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,6 +29,7 @@ from kbench.notebook.drawing.heatmap import (
     thinned,
     unit_range,
 )
+from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES
 from kbench.notebook.widgets.value_tab import ValueTab
 
 
@@ -298,7 +300,9 @@ def test_images_are_in_true_colour_and_small() -> None:
     Image.fromarray(np.round(smooth * 255).astype(np.uint8)).save(plain, "png", compress_level=4)
     assert len(png) <= plain.getbuffer().nbytes
     noise = np.random.default_rng(0).integers(0, 256, (32, 32, 3), dtype=np.uint8)
-    assert (colours(SlicePainter().image(noise))[::12, ::12] == noise).all()
+    assert (colours(SlicePainter().image(noise)) == noise).all()  # the page enlarges it
+    grown = TensorView(noise / 255.0, mode="image")._body.value
+    assert "width:384px;max-width:100%;image-rendering:pixelated" in grown
     smooth[100, 200] = np.nan
     assert (np.abs(colours(SlicePainter().image(smooth)) - BAD).max(-1) <= 1).sum() == 9
 
@@ -316,12 +320,21 @@ def test_large_images_are_means_with_a_mark_for_nan() -> None:
 def test_histograms_of_large_slices_are_not_of_every_so_many_rows() -> None:
     striped = np.zeros((4096, 1024), np.float32)
     striped[1::8] = 1.0
+    striped[:, 5::16] = 2.0
     values, note = sampled(striped)
-    assert 0.12 < values.mean() < 0.13 and note == "1,048,576 of 4,194,304 elements"
+    shares = [np.mean(values == one) for one in (0.0, 1.0, 2.0)]
+    assert np.allclose(shares, (0.8203, 0.1172, 0.0625), atol=0.002)
+    assert note == "262,144 of 4,194,304 elements"
     assert sampled(striped[:100])[1] == ""
     striped[...] = 0.0
     striped[3, 3] = 7.0
     assert SlicePainter().histogram(striped, "x") != SlicePainter().histogram(striped * 0, "x")
+
+
+@pytest.mark.parametrize("size", [3, 512])
+def test_the_label_of_a_histogram_is_not_cut(size: int) -> None:
+    values = np.random.default_rng(0).normal(size=(size, size))
+    assert (colours(SlicePainter().histogram(values, "x"))[:, :2] == 255).all()
 
 
 def test_an_error_goes_when_a_picture_can_be_drawn() -> None:
@@ -511,3 +524,27 @@ def test_the_tab_of_values_takes_sparse_ones_and_keeps_the_format() -> None:
     part.view.refresh()
     assert "0.33333333" in part.view._body.value
     part.close()
+
+
+SAVED: list[tuple[str, Any, bool]] = [
+    # the mode, the value, and whether there is room for its picture
+    ("numbers", np.eye(3), False),
+    ("heat map", np.eye(3), True),
+    ("image", np.tile(np.arange(28, dtype=np.uint8), (28, 1)), True),
+    ("heat map", np.random.default_rng(0).normal(size=(64, 64)), False),
+    ("image", np.random.default_rng(0).integers(0, 255, (90, 90, 3), np.uint8), False),
+]
+
+
+@pytest.mark.parametrize(("mode", "value", "pictured"), SAVED)
+def test_the_saved_view_has_the_numbers_and_where_it_fits_the_picture(
+    mode: str, value: Any, pictured: bool
+) -> None:
+    view = TensorView(value, "x", mode=mode)
+    saved = view._static_html()
+    assert ("<img" in saved) is pictured and len(saved.encode()) <= MAX_OUTPUT_BYTES
+    assert "<table" in saved and "mean" in text_of(saved)
+    view.mode.value = "numbers"
+    view.refresh()
+    assert "<img" not in view._static_html()
+    view.close()
