@@ -31,6 +31,7 @@ from typing import Any
 
 from cluster_model import Network, Prediction, Training, error, line, predict, rows_to_pay
 from cluster_runs import AT_ONCE, BATCH, EMPTY, LARGE, LEVELS, MODELS, PARTS_OF_BATCH, TINY_CHUNKS
+from process import users_environment
 from tables import seconds, table
 
 WORKERS = (1, 2, 4)
@@ -53,7 +54,7 @@ Row = dict[str, Any]
 def settings(home: str) -> dict[str, str]:
     """The environment of a process that measures, with its files in the folder `home`."""
     return {
-        **os.environ, "KERAS_BACKEND": "kbench", "KERAS_HOME": home, "KBENCH_JIT": "wait",
+        **users_environment(), "KERAS_BACKEND": "kbench", "KERAS_HOME": home, "KBENCH_JIT": "wait",
         "PYTHONPATH": str(PROGRAM.parents[1]), "DASK_TEMPORARY_DIRECTORY": home,
     }  # fmt: skip
 

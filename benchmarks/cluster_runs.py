@@ -200,7 +200,7 @@ def train(name: str, client: Any, steps: int, rows: int = BATCH, threads: int = 
 
 def _store_times(step: Any) -> list[float]:
     """Watch what the client does with the sums of each step."""
-    import dataclasses
+    from msgspec.structs import replace
 
     times: list[float] = []
     inner = step.store.train
@@ -211,7 +211,7 @@ def _store_times(step: Any) -> list[float]:
         times.append(time.perf_counter() - begin)
         return found
 
-    step.store = dataclasses.replace(step.store, train=store)
+    step.store = replace(step.store, train=store)
     return times
 
 

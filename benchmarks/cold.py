@@ -28,6 +28,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from process import users_environment
+
 Batch = tuple[Any, Any, Any]  # a compiled model, its inputs, its targets
 
 SEED = 20261124
@@ -199,7 +201,7 @@ def _asked(name: str, steps: int, python: str, **environment: str) -> dict[str, 
                 capture_output=True,
                 text=True,
                 timeout=SECONDS,
-                env={**os.environ, **more, **environment},
+                env={**users_environment(), **more, **environment},
             )
         except subprocess.TimeoutExpired:
             return {"error": f"not done in {SECONDS:.0f} s"}

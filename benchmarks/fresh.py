@@ -6,7 +6,6 @@ the same round, so that a busy machine disturbs both alike.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,8 @@ import time
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
+
+from process import users_environment
 
 _TIMED_IMPORT = """
 import time
@@ -75,7 +76,7 @@ def _command(one: Fresh) -> list[str]:
 
 
 def _once(one: Fresh, cache: str) -> float:
-    environment = dict(os.environ)
+    environment = users_environment()
     if one.empty_cache:
         environment["KBENCH_CACHE_DIR"] = cache
     start = time.perf_counter()

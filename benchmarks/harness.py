@@ -49,25 +49,18 @@ from keras3.command import run_keras3
 from libraries import MODULES
 from measuring import SEED, measure
 from memory import measure_memory
+from page_parts import cores
 from process import KEPT as KEEPING
 from process import Process
 from scaling import add_options, run_scaling
 from tables import first_line, line, markdown
 from workloads import WORKLOADS, Workload
 
+from kbench.cli.doctor import processor
+
 PEERS = ("numpy", "torch", "jax", "tf-keras", "tf-xla")
 QUICK = {"rounds": 3, "seconds": 0.03}
 USUAL = {"rounds": 5, "seconds": 0.12}
-
-
-def _cpu_name() -> str:
-    try:
-        for text in Path("/proc/cpuinfo").read_text().splitlines():
-            if text.startswith("model name"):
-                return text.partition(":")[2].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
 
 
 def _available(python: str, name: str) -> bool:
@@ -82,13 +75,12 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     parser.add_argument("--only", default="", help="names that contain one of these, by commas")
     parser.add_argument("--peers", help=f"libraries to compare with, else {','.join(PEERS)}")
     parser.add_argument(
         "--against", metavar="FOLDER", help="another tree of kbench, instead of other libraries"
     )
-    parser.add_argument("--threads", default=str(cores), help="a number, or several by commas")
+    parser.add_argument("--threads", default=str(cores()), help="a number, or several by commas")
     parser.add_argument("--rounds", type=int)
     parser.add_argument("--seconds", type=float, help="of each library's round")
     parser.add_argument("--quick", action="store_true", help="fewer workloads, one allocator")
@@ -291,7 +283,7 @@ def _report(options: argparse.Namespace, names: list[str], fresh: list[str]) -> 
     chosen = [WORKLOADS[name] for name in names]
     start = time.monotonic()
     report: dict[str, Any] = {
-        "machine": {"cpu": _cpu_name(), "python": platform.python_version()},
+        "machine": {"cpu": processor(), "python": platform.python_version()},
         "when": time.strftime("%Y-%m-%d %H:%M"),
         "load_before": os.getloadavg(),
         "threads": options.threads[-1],
@@ -322,7 +314,7 @@ def _forms(options: argparse.Namespace) -> int:
     chosen = _chosen(FORMS, options.only)
     found = measure_forms(chosen, options.threads[-1], options.rounds, options.seconds)
     machine = (
-        f"{_cpu_name()}, {options.threads[-1]} threads, Python {platform.python_version()}, "
+        f"{processor()}, {options.threads[-1]} threads, Python {platform.python_version()}, "
         f"{time.strftime('%Y-%m-%d')}; medians of {options.rounds} rounds."
     )
     print(forms_table(found))
@@ -358,13 +350,13 @@ def main(arguments: list[str] | None = None) -> int:
     if options.cold:
         return _cold(options)
     if options.inference:
-        return run_inference(options, _peers(options), Turns(options.lock), _cpu_name())
+        return run_inference(options, _peers(options), Turns(options.lock), processor())
     if options.keras3:
-        return run_keras3(options, _peers(options), Turns(options.lock), _cpu_name())
+        return run_keras3(options, _peers(options), Turns(options.lock), processor())
     if options.scaling:
-        return run_scaling(options, Turns(options.lock), _cpu_name())
+        return run_scaling(options, Turns(options.lock), processor())
     if options.cluster:
-        return cluster.run_cluster(options, Turns(options.lock), _cpu_name())
+        return cluster.run_cluster(options, Turns(options.lock), processor())
     chosen = _chosen(WORKLOADS, options.only)
     if options.quick:
         chosen = [name for name in chosen if not WORKLOADS[name].long]

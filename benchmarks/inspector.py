@@ -10,7 +10,6 @@ from an interrupt to the end of a running `K.function`.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import tempfile
 import threading
@@ -19,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+
+from msgspec.structs import asdict
 
 from kbench.workbench.history.journal import Journal
 from kbench.workbench.protocol import messages
@@ -75,7 +76,7 @@ class Bench:
         if isinstance(event, events.CellDone):
             self.done.setdefault(event.cell, threading.Event()).set()
         elif isinstance(event, events.Changed):
-            data = dataclasses.asdict(event)
+            data = asdict(event)
             self.changes.append(messages.size(messages.push("changed", data)))
 
     def change(self, code: str) -> float:

@@ -28,6 +28,7 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
+from process import users_environment
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples" / "keras"
 SEED = 20261120
@@ -163,7 +164,7 @@ def _asked(name: str, seconds: float) -> dict[str, Any]:
             [sys.executable, __file__, "--one", name, "--seconds", str(seconds)],
             capture_output=True,
             text=True,
-            env={**os.environ, "KERAS_HOME": home, "PYTHONWARNINGS": "ignore"},
+            env={**users_environment(), "KERAS_HOME": home, "PYTHONWARNINGS": "ignore"},
         )
     if done.returncode:
         return {"error": (done.stderr.strip().splitlines() or ["no output"])[-1]}

@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +25,7 @@ import nbformat
 import numpy as np
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
+from page_parts import Lines, commit, load, machine, table
 
 import kbench
 from kbench import backend as K
@@ -42,24 +41,11 @@ _INTRO = """# What notebooks of kbench cost
 Figures of one machine, made by `python benchmarks/notebook.py --write docs/notebook_figures.md`;
 those of another machine are no promise for it. What the widgets show is told in
 [notebook.md](notebook.md)."""
-Lines = list[str]
-
-
-def load() -> str:
-    """How busy the machine is, the last minute's average first."""
-    return "load " + ", ".join(f"{one:.1f}" for one in os.getloadavg())
-
-
-def commit() -> str:
-    """The commit that is measured; empty outside of a clone."""
-    asked = ["git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD"]
-    found = subprocess.run(asked, capture_output=True, text=True, check=False)
-    return f", commit {found.stdout.strip()}" if found.returncode == 0 else ""
-
-
-def table(header: list[str], rows: list[list[str]]) -> Lines:
-    """A Markdown table."""
-    return ["| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows]] + [""]
+_NOTE = """Images are sent in their true colours, one pixel for each element; the page enlarges
+them. Noise cannot be made smaller: 128 x 128 pixels of it are 49 kB, and 65 kB as text. With a
+palette of 256 colours they were half as long, and not those of the array. A histogram of a large
+slice reads all of it for the ends of its axis, which takes a third of the time, and counts 262,144
+elements."""
 
 
 def kilobytes(count: float) -> str:
@@ -149,7 +135,7 @@ def moves() -> Lines:
                 continue
             rows.append([name, mode, *_moved(TensorView(array, "x", mode))])
     head = ["array", "as", "messages a move", "bytes a move", "most", "ms of a core a move"]
-    return table(head, rows)
+    return [*table(head, rows), *_NOTE.splitlines(), ""]
 
 
 def _moved(view: TensorView) -> list[str]:
@@ -247,8 +233,7 @@ def main() -> None:
     reader.add_argument("--only", default="", help=f"some of {','.join(PARTS)}")
     options = reader.parse_args()
     wanted = [one for one in options.only.split(",") if one] or list(PARTS)
-    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
-    lines = [_INTRO, "", f"{machine}, kbench {kbench.__version__}{commit()}.", ""]
+    lines = [_INTRO, "", f"{machine()}, kbench {kbench.__version__}{commit()}.", ""]
     for name in wanted:
         title, measures = PARTS[name]
         began = load()

@@ -24,6 +24,8 @@ import time
 from pathlib import Path
 from statistics import median
 
+from process import users_environment
+
 ROOT = Path(__file__).resolve().parents[1]
 COLUMNS, ROWS = 120, 40
 PROMPT = b"Enter run"
@@ -41,7 +43,7 @@ class Terminal:
         size = struct.pack("HHHH", ROWS, COLUMNS, 0, 0)
         fcntl.ioctl(secondary, termios.TIOCSWINSZ, size)
         environment = {
-            **os.environ,
+            **users_environment(),
             "TERM": "xterm-256color",
             "HOME": home,
             "KBENCH_STATE_DIR": str(Path(home, "state")),

@@ -9,8 +9,6 @@ inspector.py.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import tempfile
 import time
@@ -23,6 +21,7 @@ import inspector
 import keystroke
 import startup
 from keystroke import Key, percentile
+from page_parts import Lines, commit, load, machine, table
 
 import kbench
 
@@ -36,17 +35,6 @@ typed, or asked for, to be drawn. "With a core at once" leaves out the time for 
 workbench's main thread was ready to run while other programs, and the kernel's own work, had every
 core of the machine. `python benchmarks/workbench.py` writes this page; figures of another machine
 are no promise for it."""
-Lines = list[str]
-
-
-def load() -> str:
-    """How busy the machine is, the last minute's average first."""
-    return "load " + ", ".join(f"{one:.1f}" for one in os.getloadavg())
-
-
-def table(header: list[str], rows: list[list[str]]) -> Lines:
-    """A Markdown table."""
-    return ["| " + " | ".join(row) + " |" for row in [header, ["---"] * len(header), *rows]] + [""]
 
 
 def starts() -> Lines:
@@ -146,9 +134,8 @@ def main() -> int:
     names = options.only.split(",") if options.only else list(PARTS)
     if unknown := set(names) - set(PARTS):
         parser.error(f"no such part: {', '.join(sorted(unknown))}")
-    cores = len(os.sched_getaffinity(0))
-    machine = f"{cores} cores, Python {platform.python_version()}, kbench {kbench.__version__}"
-    lines = [_INTRO, "", f"{time.strftime('%Y-%m-%d')}; {machine}.", ""]
+    told = f"{machine()}, kbench {kbench.__version__}{commit()}"
+    lines = [_INTRO, "", f"{time.strftime('%Y-%m-%d')}; {told}.", ""]
     print("\n".join(lines), flush=True)
     for name in names:
         part = PARTS[name]()

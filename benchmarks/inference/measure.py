@@ -7,7 +7,6 @@ Values are compared before anything is timed and again after, since kbench then 
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from measuring import disagreement, spread, timed_in_turns, values
-from process import Process
+from process import Process, users_environment
 
 from .cases import TOLERANCE, Case
 from .runners import files
@@ -47,7 +46,7 @@ def built(model: str, folder: str, home: str, peers: list[str]) -> str | None:
         capture_output=True,
         text=True,
         timeout=BUILDING,
-        env={**os.environ, **_surroundings(home, KBENCH_JIT="off")},
+        env={**users_environment(), **_surroundings(home, KBENCH_JIT="off")},
     )
     if done.returncode:
         return (done.stderr.strip().splitlines() or ["no output"])[-1]

@@ -7,7 +7,6 @@ losses of a batch and of an epoch must agree before anything is timed.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import tempfile
 import time
@@ -16,7 +15,7 @@ from statistics import median
 from typing import Any
 
 from measuring import spread, timed_in_turns, trouble
-from process import Process
+from process import Process, users_environment
 
 from .cases import BATCHES, LATER_TOLERANCE, TOLERANCE
 
@@ -120,7 +119,7 @@ class Contest:
                         capture_output=True,
                         text=True,
                         timeout=PATIENCE,
-                        env={**os.environ, **self._around(name, cache)},
+                        env={**users_environment(), **self._around(name, cache)},
                     )
                     times[name].append(time.perf_counter() - begun)
                     if done.returncode == 0:
