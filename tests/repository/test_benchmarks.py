@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
 import sys
 
 import benchmark_programs
 import numpy as np
 import pytest
 from benchmark_programs import FOLDER
+
+from kbench.engine.runtime import threads
 
 
 @pytest.fixture
@@ -277,6 +281,47 @@ def test_a_turn_spans_what_fits_into_it(harness, tmp_path, monkeypatch):
     turns.close()
     with harness.Turns(None):
         pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the process is a script of the shell")
+def test_a_cold_process_finds_the_environment_of_a_user(harness, tmp_path, monkeypatch):
+    """kbench tells BLAS in the environment how to wait, which the harness would hand on: threads
+    of a newcomer's process, which loads NumPy first, wait otherwise."""
+    import cold
+
+    python = tmp_path / "python"
+    fields = r"{\"blas\": \"$OPENBLAS_THREAD_TIMEOUT\", \"omp\": \"$OMP_WAIT_POLICY\"}"
+    python.write_text(f'#!/bin/sh\necho "{fields}"\n')
+    python.chmod(0o700)
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "4")
+    monkeypatch.setenv("OMP_WAIT_POLICY", "ACTIVE")
+    monkeypatch.setattr(threads, "own_settings", ["OPENBLAS_THREAD_TIMEOUT"])
+    assert cold._asked("mlp", 1, str(python)) == {"blas": "", "omp": "ACTIVE"}
+
+
+def test_a_peer_finds_the_environment_of_a_user(harness, monkeypatch):
+    from process import Process
+
+    monkeypatch.setenv("OMP_WAIT_POLICY", "PASSIVE")
+    monkeypatch.setattr(threads, "own_settings", ["OMP_WAIT_POLICY"])
+    monkeypatch.setattr(Process, "_start", lambda self: {})
+    found = Process(sys.executable, "pytorch", 2, {})._environment
+    assert "OMP_WAIT_POLICY" not in found and found["OMP_NUM_THREADS"] == "2"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="the process is a script of the shell")
+@pytest.mark.parametrize("module", ["kbench", "kbench_launcher"])
+def test_a_bench_gives_its_peers_the_environment_of_a_user(root, tmp_path, module):
+    python, seen = tmp_path / "python", tmp_path / "seen"
+    python.write_text(f'#!/bin/sh\necho "$OPENBLAS_THREAD_TIMEOUT,$OMP_WAIT_POLICY" > {seen}\n')
+    python.chmod(0o700)
+    options = ["--peers", "torch", "--peer-python", str(python), "--rounds", "1"]
+    set_by_kbench = ("OPENBLAS_THREAD_TIMEOUT", "OMP_WAIT_POLICY")
+    clean = {name: value for name, value in os.environ.items() if name not in set_by_kbench}
+    command = [sys.executable, "-m", module, "bench", "--only", "function_one", *options]
+    subprocess.run(command, cwd=root, env=clean, capture_output=True, timeout=120)
+    assert seen.read_text().strip() == ","
 
 
 @pytest.mark.slow

@@ -105,11 +105,11 @@ def test_the_project_names_the_versions_of_python_that_it_asks_for():
 
 
 def test_every_extra_is_used():
-    """What an extra installs is imported somewhere; CI runs with the test, docs and marimo ones."""
+    """What an extra installs is imported somewhere; CI runs with three of them."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     extras = dict(project["optional-dependencies"])
     runs = (ROOT / ".ci" / "run").read_text("utf-8") + (ROOT / "README.md").read_text("utf-8")
-    for key in ("test", "docs", "marimo"):
+    for key in ("test", "docs", "front-ends"):
         assert extras.pop(key) and f"pip install -e '.[{key}]'" in runs.replace(" -q", "")
     files = [*(ROOT / "kbench").rglob("*.py"), *(ROOT / "benchmarks").rglob("*.py")]
     text = "\n".join(path.read_text("utf-8") for path in files)

@@ -1,15 +1,12 @@
 """Keras on kbench for tests outside tests/keras: imported as there, and a few models.
 
-KERAS_BACKEND and KERAS_HOME are set only while Keras is imported, as other tests share the process.
+KERAS_BACKEND is set only while Keras is imported, as other tests share the process. KERAS_HOME is
+that of all tests.
 """
 
 from __future__ import annotations
 
-import atexit
 import importlib
-import os
-import shutil
-import tempfile
 import warnings
 from typing import Any
 
@@ -24,12 +21,9 @@ OWN_WARNINGS = [
 
 def load() -> Any:
     """The package keras with kbench as its backend."""
-    home = tempfile.mkdtemp(prefix="kbench-tests-keras-")
-    atexit.register(shutil.rmtree, home, ignore_errors=True)
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         patch.setenv("KERAS_BACKEND", "kbench")
-        patch.setenv("KERAS_HOME", os.fspath(home))
         return importlib.import_module("keras")
 
 

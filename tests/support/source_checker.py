@@ -296,12 +296,19 @@ def _cut_small(text: str) -> str:
         (CHUNK_ELEMENTS, *SHORT_CHUNK_ELEMENTS.values(), loop_source.ANGLE_ELEMENTS), 3
     )
     sizes |= {loop_fold_source.COMPENSATED_ROWS: 9, row_source.FLUSH_ROWS: 9}
+    sizes |= {CHUNK_ELEMENTS // streams: 3 for streams in range(2, loop_fold_source.STREAMS + 1)}
     block = re.compile(rf"(?<=[,+] )({'|'.join(map(str, sizes))})(?=[,)])")
     lines = text.split("\n")
     for number, line in enumerate(lines):
         if "range(" in line or "min(" in line:
             lines[number] = block.sub(lambda found: str(sizes[int(found.group())]), line)
     text = "\n".join(lines)
+    # Rows are long from a few elements on, and their places begin anywhere.
+    text = text.replace(f">= {loop_fold_source.STREAMED_ELEMENTS} else 0", ">= 5 else 0")
+    line = loop_fold_source.WHOLE_LINES
+    text = re.sub(
+        rf"// (\d+) \* {line}$", lambda found: f"// {int(found[1]) // line} * 1", text, flags=re.M
+    )
     return text.replace(f"size = {loop_source.STAGE_ELEMENTS} if", "size = 2 if")
 
 

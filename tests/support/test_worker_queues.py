@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from worker_queues import SECONDS, WorkerQueues
+from worker_queues import QUICK_SECONDS, SLOW_SECONDS, WorkerQueues, is_for_interfaces
 
 LONG, SHORT = "tests/engine/ops/test_ops.py", "tests/engine/x/test_short.py"
 WAITS = "tests/tui/test_waits.py"
@@ -27,9 +27,10 @@ class Worker:
         self.shutting_down = True
 
 
-def queues(tests: list[str], workers: list[Worker]) -> Any:
+def queues(tests: list[str], workers: list[Worker], marks: str = "not slow") -> Any:
     option = SimpleNamespace(loadscopereorder=True)
-    config: Any = SimpleNamespace(option=option, getvalue=lambda name: ["popen"] * len(workers))
+    given = {"tx": ["popen"] * len(workers), "markexpr": marks}
+    config: Any = SimpleNamespace(option=option, getvalue=given.get, getoption=given.get)
     made = WorkerQueues(config)
     for one in workers:
         made.add_node(one)
@@ -39,7 +40,7 @@ def queues(tests: list[str], workers: list[Worker]) -> Any:
 
 
 def test_the_files_in_the_table_are_there(root: Path) -> None:
-    assert [name for name in SECONDS if not (root / name).is_file()] == []
+    assert [name for name in {**QUICK_SECONDS, **SLOW_SECONDS} if not (root / name).is_file()] == []
 
 
 def test_each_begins_with_its_own_kind_and_the_longest() -> None:
@@ -67,3 +68,16 @@ def test_what_a_lost_worker_had_is_given_to_another() -> None:
     made.mark_test_complete(workers[1], 3)
     assert made.remove_node(workers[1]) == tests[4]
     assert list(made.workqueue) == [WAITS]
+
+
+def test_slow_tests_have_an_order_of_their_own() -> None:
+    first, second = "tests/engine/ops/test_tiers.py", LONG
+    tests = [f"{file}::test" for file in (second, first)]
+    for marks, given in (("not slow", [0, 1]), ("slow", [1, 0])):
+        worker = Worker(0)
+        queues(tests, [worker], marks)
+        assert worker.given == given
+
+
+def test_every_second_worker_is_for_interfaces() -> None:
+    assert [is_for_interfaces(f"gw{number}") for number in range(4)] == [False, True, False, True]

@@ -14,7 +14,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 WAITING = ("tests/cli/", "tests/notebook/", "tests/tui/", "tests/workbench/")
 
-SECONDS = {
+QUICK_SECONDS = {
     "tests/engine/ops/test_ops.py": 30,
     "tests/engine/fusion/test_rows.py": 25,
     "tests/api/test_golden.py": 20,
@@ -44,7 +44,61 @@ SECONDS = {
 """What the long files take with nothing compiled. Only their order matters: what is long and begins
 last runs alone. Other files come after these."""
 
+SLOW_SECONDS = {
+    "tests/api/test_golden.py": 773,
+    "tests/engine/ops/test_tiers.py": 751,
+    "tests/dask/test_fit.py": 664,
+    "tests/programs/test_programs.py": 400,
+    "tests/keras/test_examples.py": 313,
+    "tests/dask/test_map_faults.py": 288,
+    "tests/keras/test_keras_layers_stacks.py": 286,
+    "tests/engine/fusion/test_rows.py": 274,
+    "tests/engine/ops/test_edges.py": 261,
+    "tests/tui/test_fuzz.py": 235,
+    "tests/engine/fusion/test_scan.py": 220,
+    "tests/tui/lesson/test_every_lesson.py": 200,
+    "tests/notebook/browser/test_browser_widgets.py": 195,
+    "tests/engine/codegen/test_loop_kernel.py": 185,
+    "tests/dask/test_rows.py": 172,
+    "tests/engine/jit/test_service.py": 164,
+    "tests/engine/jit/test_targets.py": 161,
+    "tests/notebook/browser/test_browser_clicks.py": 147,
+    "tests/cli/test_commands.py": 145,
+    "tests/engine/core/test_fork_safety.py": 140,
+    "tests/keras/test_keras_applications.py": 137,
+    "tests/workbench/lessons/test_lessons.py": 136,
+    "tests/engine/ops/test_ops.py": 134,
+    "tests/notebook/browser/test_browser_explorer.py": 122,
+    "tests/engine/compiler/test_random_graphs.py": 121,
+    "tests/tui/test_screenshot.py": 118,
+    "tests/tui/prompt/test_typing.py": 109,
+    "tests/tui/terminal/test_terminal_sessions.py": 104,
+    "tests/tui/terminal/test_terminal_pictures.py": 101,
+    "tests/notebook/browser/test_browser_saved.py": 83,
+    "tests/engine/kernels/test_registry.py": 63,
+    "tests/repository/test_cluster.py": 59,
+    "tests/tui/panes/test_panes.py": 54,
+    "tests/tui/terminal/test_terminal_panes.py": 50,
+    "tests/keras3/test_examples.py": 118,
+    "tests/keras3/test_random_models.py": 92,
+    "tests/keras3/test_applications.py": 60,
+    "tests/keras3/test_bench.py": 40,
+    "tests/keras3/test_curves.py": 35,
+    "tests/keras3/test_import.py": 35,
+    "tests/keras3/test_lesson.py": 30,
+}
+"""What those of the slow tests take."""
+
+NICE = 10
+"""Levels by which those that compute stand behind: a terminal is answered at once, and the time
+that it waits is theirs."""
+
 Units = dict[str, dict[str, bool]]
+
+
+def is_for_interfaces(worker: str) -> bool:
+    """Whether a worker, such as `gw1`, begins with the tests that wait."""
+    return int(worker.removeprefix("gw")) % 2 == 1
 
 
 class WorkerQueues(LoadScopeScheduling):  # type: ignore[misc]
@@ -57,6 +111,8 @@ class WorkerQueues(LoadScopeScheduling):  # type: ignore[misc]
     def __init__(self, config: pytest.Config, log: Any = None) -> None:
         super().__init__(config, log)
         self._places: dict[str, int] = {}
+        is_quick = config.getoption("markexpr") == "not slow"
+        self._seconds = QUICK_SECONDS if is_quick else SLOW_SECONDS
 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid.partition("::")[0]
@@ -77,11 +133,11 @@ class WorkerQueues(LoadScopeScheduling):  # type: ignore[misc]
     def _assign_work_unit(self, node: Any) -> None:
         if not self._places:
             self._places = {name: at for at, name in enumerate(self.registered_collections[node])}
-        begins_with_waiting = int(node.gateway.id.removeprefix("gw")) % 2 == 1
+        begins_with_waiting = is_for_interfaces(node.gateway.id)
 
         def rank(file: str) -> tuple[bool, int, int]:
             is_own = file.startswith(WAITING) == begins_with_waiting
-            return is_own, SECONDS.get(file, 0), len(self.workqueue[file])
+            return is_own, self._seconds.get(file, 0), len(self.workqueue[file])
 
         file = max(self.workqueue, key=rank)
         tests = self.workqueue.pop(file)

@@ -68,8 +68,8 @@ RANKS = [
 FORMS = [
     Wrong("gradients", lambda: K.gradients(K.sum(v(2)), sparse.eye(2).tocoo()), ArgumentError),
     Wrong("dropout", lambda: K.dropout(v(2), sparse.eye(2).tocoo()), ArgumentError, ("level",)),
-    Wrong("repeat", lambda: K.repeat(v(1, 2), np.timedelta64(3)), ArgumentError, ("got",)),
-    Wrong("one_hot", lambda: K.one_hot([1], np.timedelta64(3)), ArgumentError, ("got",)),
+    Wrong("repeat", lambda: K.repeat(v(1, 2), np.timedelta64(3, "s")), ArgumentError, ("got",)),
+    Wrong("one_hot", lambda: K.one_hot([1], np.timedelta64(3, "s")), ArgumentError, ("got",)),
     Wrong("foldl", lambda: K.foldl(lambda a, b: a + b, v(2), name=ENDLESS), ArgumentError, (TOLD,)),
     Wrong("temporal_padding", lambda: K.eval(K.temporal_padding(v(0, 1, 1), 2**63)), ShapeError),
     Wrong("one_hot", lambda: K.eval(K.one_hot(np.zeros((0,), "int32"), 2**63)), ShapeError),
