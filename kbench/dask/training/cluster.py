@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from msgspec import Struct, field
@@ -46,7 +46,8 @@ class Cluster(Struct):
     def look(self) -> dict[str, int]:
         """Ask the scheduler which workers there are."""
         try:
-            self.threads = dict(self._watched(self.client.scheduler.ncores(), NOTICE_SECONDS))
+            asked = self._watched(lambda: self.client.scheduler.ncores(), NOTICE_SECONDS)
+            self.threads = dict(asked)
         except (OSError, RuntimeError) as error:
             raise self.gone() from error
         self.looked = time.monotonic()
@@ -121,9 +122,9 @@ class Cluster(Struct):
                 ]
             )
 
-        return list(self._watched(sent(), SEND_SECONDS)) if parcels else []
+        return list(self._watched(sent, SEND_SECONDS)) if parcels else []
 
-    def _watched(self, asked: Coroutine[Any, Any, Any], limit: float) -> Any:
+    def _watched(self, ask: Callable[[], Coroutine[Any, Any, Any]], limit: float) -> Any:
         """What a coroutine on the client's loop gives; ClusterError as soon as nobody is there."""
         end = time.monotonic() + limit
 
@@ -133,4 +134,4 @@ class Cluster(Struct):
             if self.is_gone():
                 raise self.gone()
 
-        return awaited(asked, self.client, POLL_SECONDS, look)
+        return awaited(ask, self.client, POLL_SECONDS, look)

@@ -152,7 +152,9 @@ def all_mean(x: Tensor) -> Tensor:
 def _exchanged(seat: Seat, place: str, x: np.ndarray) -> np.ndarray:
     """The mean over the team, for which this thread waits; KeyboardInterrupt when it is stopped."""
     worker = seat.worker
-    found: np.ndarray = awaited(_ask(worker, seat, place, x), worker, WAIT_SECONDS, cancel.check)
+    found: np.ndarray = awaited(
+        lambda: _ask(worker, seat, place, x), worker, WAIT_SECONDS, cancel.check
+    )
     return found
 
 
