@@ -77,6 +77,24 @@ def _catch_warnings(
 numba.core.errors.WarningsFixer.catch_warnings = _catch_warnings
 
 
+def _load_numpy_support() -> None:
+    """Load what Numba knows of NumPy without `scipy.linalg`, which it imports just to see it there.
+
+    That is a quarter of the time to the first kernel; and SciPy swaps the warning filters of the
+    process, too, while it is imported. Products by BLAS, which no kernel of ours has, look again.
+    """
+    linalg: Any = import_module("numba.np.linalg")
+    own = linalg.ensure_blas
+    linalg.ensure_blas = lambda: None
+    try:
+        import_module("numba.np.arraymath")
+    finally:
+        linalg.ensure_blas = own
+
+
+_load_numpy_support()
+
+
 class _Compiler(_CFuncCompiler):  # type: ignore[misc]
     """Compiles up to LLVM's instructions; `Entry` adds the way in."""
 

@@ -570,3 +570,18 @@ while stats().pending:
 print(warnings.filters == filters)
 """
     assert run_script(tmp_path, "auto", after, before)[0] == ["True"]
+
+
+@pytest.mark.slow
+def test_compiling_needs_no_scipy_linalg(tmp_path):
+    """Its import swaps the filters, too; and Numba of the user's own finds it after ours."""
+    after = """
+request(program)
+while stats().pending:
+    time.sleep(0.001)
+print("scipy.linalg" in sys.modules)
+import numba, numpy
+print(numba.njit(lambda a, b: a @ b)(numpy.eye(2), numpy.ones((2, 2))).sum())
+"""
+    before = HERE + "import sys, time\n"
+    assert run_script(tmp_path, "auto", after, before)[0] == ["False", "4.0"]
