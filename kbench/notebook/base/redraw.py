@@ -19,6 +19,7 @@ from kbench.engine.runtime.signal import Signal
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector.namespace import View
 from kbench.workbench.protocol.names import VariableRow
+from kbench.workbench.watches.watch_lines import channel
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison
@@ -178,6 +179,14 @@ def shell() -> Shell | None:
     module = sys.modules.get("IPython")
     found: Shell | None = module.get_ipython() if module is not None else None
     return found
+
+
+def in_terminal() -> bool:
+    """Whether the front end is a prompt, IPython's or the workbench's: text, and no widgets."""
+    running = shell()
+    if running is None or getattr(running, "kernel", None) is None:
+        return True
+    return channel(running) is not None
 
 
 def named(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 from kbench.engine.inspect import describe
-from kbench.notebook.base.redraw import Throttle, shell, use_requested_subshell
+from kbench.notebook.base.redraw import Throttle, in_terminal, use_requested_subshell
 from kbench.notebook.markup.markup import element, escape, page
 from kbench.notebook.markup.style import OUTPUT
 
@@ -55,6 +55,9 @@ class WithStaticTwin:
     def _activate(self) -> None:
         """Called when the widget is shown."""
 
+    def _settle(self) -> None:
+        """Called before it is shown once, as it is then: what is computed beside is awaited."""
+
     def __repr__(self) -> str:
         """What it shows, in words."""
         try:
@@ -90,7 +93,8 @@ class WithStaticTwin:
             self._throttle = None
 
     def _ipython_display_(self, **_kwargs: object) -> None:
-        if not hasattr(shell(), "kernel"):  # a terminal: there is only text, and nothing to follow
+        if in_terminal():  # there is only text, and nothing to follow
+            self._settle()
             display({"text/plain": self._static_text()}, raw=True)
             return
         bundle = self._repr_mimebundle_()
@@ -108,6 +112,7 @@ class WithStaticTwin:
             refresh = getattr(self, "refresh", None)
             if refresh is not None:
                 refresh()
+            self._settle()
             return self._static_html()
 
         with describe.reading_once():

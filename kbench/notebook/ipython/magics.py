@@ -8,6 +8,7 @@
 %plan [f]                    the steps of the last recorded call of a function; alone, the workers
                              of the last fit or map over a cluster
 %%profile                    run the cell and show every step that ran
+%grad [loss]                 d loss / d variable: norms, zeros, what is dead or explodes
 %nan f                       what made the first NaN or infinity in a tensor or a last call
 %%ab epsilon=1e-7,1e-3       the cell's value under several settings, or on engine=kbench,numpy
 %lesson n|reset|off  %check  %hint  %solution [--sure]  %skip  %again
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import ast
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
@@ -30,7 +31,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, read_only
 from kbench.engine.runtime import profile as trace
 from kbench.notebook import registry
-from kbench.notebook.base import recording
+from kbench.notebook.base import recording, redraw
 from kbench.notebook.base.redraw import names, rows
 from kbench.notebook.html import job_view, run_steps, views
 from kbench.notebook.ipython import blanks, opening, show
@@ -48,9 +49,6 @@ from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.runs import PlanStep
 from kbench.workbench.watches import watch_lines, watched_set
 from kbench.workbench.watches.watch_lines import WatchLines, words
-
-if TYPE_CHECKING:
-    from kbench.workbench.ipython_types import Shell
 
 
 class TextAndHtml:
@@ -185,6 +183,12 @@ class KbenchMagics(Magics):
             raise UsageError("the cell did not finish; its error is above")
 
     @line_magic
+    def grad(self, line: str) -> Any:
+        """d loss / d variable on what was fed last; alone, of the newest scalar."""
+        spec = registry.find("gradients")
+        return None if spec is None else opening.typed(spec, line.strip(), self._running)
+
+    @line_magic
     def nan(self, line: str) -> TextAndHtml:
         """What made the first NaN or infinity: in a tensor, a `K.function`'s last call, a model."""
         text, space = line.strip(), self._running.user_ns
@@ -272,7 +276,7 @@ class KbenchMagics(Magics):
         coach = self._coach()
         name = line.strip() or coach.current or list(coach.lesson.exercises)[-1]
         answer = _coach_call(coach.skip, name)
-        if _in_terminal(self._running):
+        if redraw.in_terminal():
             print(f"{name} counts as done; this enters its answer:\n{answer}")
             return
         self._running.set_next_input(answer)
@@ -282,14 +286,14 @@ class KbenchMagics(Magics):
     def again(self, line: str) -> None:
         """Put the code of an exercise, as it was at first, into the next cell."""
         code = _coach_call(self._coach().again, line)
-        if _in_terminal(self._running):
+        if redraw.in_terminal():
             print(code)
         else:
             self._running.set_next_input(code)
 
     def _say(self, text: str) -> None:
         """Tell a sentence. In a notebook it wraps at blanks; printed lines are cut within words."""
-        if _in_terminal(self._running):
+        if redraw.in_terminal():
             print(text)
         else:
             display(TextAndHtml(text, views.styled(element("p", views.long(text)))))
@@ -298,11 +302,6 @@ class KbenchMagics(Magics):
         if KbenchMagics.coach is None:
             raise UsageError("no lesson is open; begin with %lesson 1")
         return KbenchMagics.coach
-
-
-def _in_terminal(shell: Shell) -> bool:
-    """Whether there are no cells below: the front end is a prompt."""
-    return getattr(shell, "kernel", None) is None or watch_lines.channel(shell) is not None
 
 
 def _coach_call(action: Any, line: str, *arguments: Any) -> Any:

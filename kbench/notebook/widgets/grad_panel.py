@@ -147,6 +147,14 @@ class GradPanel(NamespaceWidget):
     def _listen(self) -> Undo:
         return self.hub.pushes["gradient"].subscribe(self._take)
 
+    def _settle(self) -> None:
+        self._loss = self._current_name(self._loss)
+        data = self.hub.inspector.sample_gradients(self._loss, force=True)
+        if data is not None:
+            self._take(data)
+        elif self._loss:
+            self._fail(f"the gradients of {describe.printable(self._loss)} take too long")
+
     def _sample(self) -> None:
         """Show what the gradients are between two calls of the running cell."""
         data = self.hub.inspector.sample_gradients(self._loss)
@@ -249,18 +257,24 @@ class GradPanel(NamespaceWidget):
     def _static_text(self) -> str:
         if not self._data:
             return self._note or EMPTY
-        rows = [cells(row) for row in self._data["rows"]]
-        texts = (f"  {row[0]}  {row[1]}  norm {row[2]}  zeros {row[4]}  {row[-1]}" for row in rows)
-        return "\n".join([self._title(), *(text.rstrip() for text in texts)])
+        found = [(*map(str, cells(row)), mark(row)) for row in self._data["rows"]]
+        rows = [(one[0], one[1], f"norm {one[2]}", f"zeros {one[4]}", one[-1]) for one in found]
+        for name in self._data["unreached"]:
+            rows.append((describe.printable(name), "", "", "", "no path"))
+        wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(f"{cell:<{size}}" for cell, size in zip(row, wide, strict=True)).rstrip()
+            for row in rows
+        ]
+        fed = [f"on {', '.join(self._data['fed'])}"] if self._data["fed"] else []
+        notes = [self._note] if self._note else []
+        return "\n".join([self._title(), *(f"  {line}" for line in lines), *fed, *notes])
 
 
 def cells(row: Row) -> tuple[object, ...]:
     """What is told of one gradient; what is wrong in words."""
-    zeros, mark = row["zeros"], str(row["mark"])
-    words: object = ""
-    if mark:
-        bad = f" {row['bad']}" if row["bad"] else ""
-        words = join([element("span", f"{mark}{bad} !", class_="kb-bad")])
+    zeros, bad = row["zeros"], mark(row)
+    words = join([element("span", f"{bad} !", class_="kb-bad")]) if bad else ""
     numbers = [describe.number(row[key]) for key in ("norm", "ratio", "min", "max")]
     return (
         row["name"],
@@ -270,8 +284,14 @@ def cells(row: Row) -> tuple[object, ...]:
         "-" if zeros is None else f"{100 * float(zeros):.0f}%",
         numbers[2],
         numbers[3],
-        words if isinstance(words, Html) else str(words),
+        words,
     )
+
+
+def mark(row: Row) -> str:
+    """What is wrong with one gradient: `dead`, `not finite 3`; empty where nothing is."""
+    bad = f" {row['bad']}" if row["bad"] else ""
+    return f"{row['mark']}{bad}" if row["mark"] else ""
 
 
 def _is_loss(value: object) -> bool:

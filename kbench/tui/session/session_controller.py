@@ -44,6 +44,7 @@ class SessionController:
         self._stuck = False
         self._numbers = 0
         self._clearing: set[int] = set()
+        self._displays: dict[str, dict[str, None]] = {}  # the cells that show what has an id
         self._unseen: set[int] = set()  # cells that the transcript does not show
         self._unseen_runs = False
 
@@ -254,15 +255,29 @@ class SessionController:
             block.touch()
 
     def _result(self, event: events.Result) -> None:
+        if event.updates:
+            self._update(event)
+            return
         block = self._block(event.cell)
         if block is not None:
             self._cleared(block, event.cell)
             if event.count is not None:
                 block.count = event.count
-            part = ResultPart(event.text, labelled=event.count is not None)
+            part = ResultPart(event.text, event.count is not None, event.display_id)
             block.add(part)
+            if event.display_id:
+                self._displays.setdefault(event.display_id, {})[block.ident] = None
             self.pictures.add(block, part, event)
             self.transcript.refit()
+
+    def _update(self, event: events.Result) -> None:
+        """Show something in the place of what was displayed under its id, in whatever cells."""
+        for ident in self._displays.get(event.display_id, ()):
+            block = self.transcript.find(ident)
+            if block is not None:
+                for old, new in block.update(event.display_id, event.text):
+                    self.pictures.update(block, old, new, event)
+        self.transcript.refit()
 
     def _error(self, event: events.Error) -> None:
         if event.cell in self._unseen:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 from textual.content import Content
 from textual.highlight import highlight
 
@@ -166,11 +168,13 @@ def _beyond_words(count: int) -> str:
 class ResultPart(Struct):
     """The value of the last expression, or what was displayed; `picture` once it is decoded.
 
-    `sharp`: the picture as the terminal draws it, if it does.
+    `sharp`: the picture as the terminal draws it, if it does. `display_id`: by what a later display
+    takes its place.
     """
 
     text: str
     labelled: bool = True
+    display_id: str = ""
     picture: Picture | None = None
     sharp: SharpPicture | None = None
 
@@ -269,6 +273,17 @@ class Block:
         """Add a result, an error or a note."""
         self.parts.append(part)
         self.touch()
+
+    def update(self, display_id: str, text: str) -> Iterator[tuple[ResultPart, ResultPart]]:
+        """Put another text in the place of what was displayed under an id: the old, the new part.
+
+        A picture stays until the new one is decoded.
+        """
+        for at, old in enumerate(self.parts):
+            if isinstance(old, ResultPart) and old.display_id == display_id:
+                new = self.parts[at] = replace(old, text=text)
+                self.touch()
+                yield old, new
 
     def release(self) -> None:
         """Let go of most of a long output, to make room for that of newer cells."""

@@ -42,6 +42,16 @@ class Pictures:
         if picture.form_of(event.data):
             self._bench.run(partial(self._load, block, part, event), group="pictures")
 
+    def update(self, block: Block, old: ResultPart, new: ResultPart, event: Result) -> None:
+        """Something else is displayed in the place of a result: its picture, or none any more."""
+        for shown in self._shown:
+            if shown.part is old:
+                shown.part = new
+        if picture.form_of(event.data):
+            self.add(block, new, event)
+        else:
+            self._let_go(new)
+
     def sharpen(self) -> None:
         """Have the terminal draw those, too, that were shown before it said that it draws any."""
         if not self._bench.app.graphics.kind:
@@ -57,17 +67,24 @@ class Pictures:
         found = await self._bench.link.call(picture.decoded, event.data, bool(kind))
         if found is None or not _is_kept(block, part):  # cleared meanwhile
             return
+        before = part.sharp
+        self._shown = deque(shown for shown in self._shown if shown.part is not part)
         await self._make_sharp(part, found)
+        graphics.forget(before)
         part.picture = found
         self._shown.append(_Shown(block, part, weakref.ref(event)))
         while len(self._shown) > MAX_PICTURES:
-            oldest = self._shown.popleft()
-            graphics.forget(oldest.part.sharp)
-            oldest.part.picture = oldest.part.sharp = None
+            oldest = self._shown[0]
+            self._let_go(oldest.part)
             oldest.block.touch()
         self._bench.transcript.changed(block)
         if not kind:  # it may be known by now
             self.sharpen()
+
+    def _let_go(self, part: ResultPart) -> None:
+        self._bench.app.graphics.forget(part.sharp)
+        part.picture = part.sharp = None
+        self._shown = deque(shown for shown in self._shown if shown.part is not part)
 
     async def _sharpen(self, shown: _Shown, event: Result) -> None:
         found = await self._bench.link.call(picture.decoded, event.data, True)

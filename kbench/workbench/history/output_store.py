@@ -5,7 +5,7 @@ Beyond that the oldest cells' output leaves the memory; a note in its place says
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -31,14 +31,22 @@ class OutputStore:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._characters = 0
+        self._displays = Displays()
         self._lock = fork_safety.lock()  # a session is brought back beside one that runs
 
     def add(self, cells: Collection[Cell], cell: Cell, event: Event) -> None:
         """Add what an event shows to its cell; the oldest of `cells` may have to let go."""
         with self._lock:
-            before = cell.characters
-            _add(cell, event)
-            self._characters += cell.characters - before
+            if isinstance(event, events.Result) and event.updates:
+                for owner, old, new in self._displays.updated(event):
+                    more = _size(new) - _size(old)
+                    owner.rich_characters += more
+                    self._characters += more
+            else:
+                before = cell.characters
+                _add(cell, event)
+                self._characters += cell.characters - before
+                self._displays.add(cell, event)
             if self._characters > MAX_TOTAL_CHARACTERS:
                 self._release(
                     [other for other in list(cells) if other is not cell and other.characters]
@@ -66,6 +74,32 @@ class OutputStore:
             note = f"what this cell showed {where}\n"
             cell.outputs = [events.Stream(cell.ident, "notice", note)]
             cell.text_characters = cell.rich_characters = 0
+
+
+class Displays:
+    """Which cells show what was displayed under an id, so that a later display takes its place."""
+
+    def __init__(self) -> None:
+        self._cells: dict[str, list[Cell]] = {}
+
+    def add(self, cell: Cell, event: Event) -> None:
+        """Remember where something is shown."""
+        if isinstance(event, events.Result) and event.display_id:
+            known = self._cells.setdefault(event.display_id, [])
+            if not any(other is cell for other in known):
+                known.append(cell)
+
+    def updated(self, event: events.Result) -> Iterator[tuple[Cell, events.Result, events.Result]]:
+        """Put `event` in the place of what has its id: of each the cell, what was there, what is.
+
+        What the cell has cleared, or let go, stays away.
+        """
+        for cell in self._cells.get(event.display_id, ()):
+            for at, old in enumerate(cell.outputs):
+                if isinstance(old, events.Result) and old.display_id == event.display_id:
+                    new = replace(event, cell=cell.ident, count=old.count, updates=False)
+                    cell.outputs[at] = new
+                    yield cell, old, new
 
 
 def _add(cell: Cell, event: Event) -> None:

@@ -19,6 +19,7 @@ from kbench.engine.runtime import paths as known_paths
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.history import journal
 from kbench.workbench.history.journal import Journal
+from kbench.workbench.history.output_store import Displays
 from kbench.workbench.session import events
 from kbench.workbench.session.cell import Cell
 
@@ -120,12 +121,13 @@ def load(path: Path) -> EarlierSession:
     """
     rows = journal.read(path)
     cells: dict[int, Cell] = {}
+    displays = Displays()
     draft = ""
     for row in rows:
         if row.get("event") == "Draft":
             draft = str(row.get("text") or "")
         else:
-            _take(cells, row)
+            _take(cells, displays, row)
     for cell in cells.values():
         if cell.status in ("running", "queued"):
             cell.status = "lost" if cell.status == "running" else "withdrawn"
@@ -136,7 +138,7 @@ def load(path: Path) -> EarlierSession:
     return EarlierSession(path, began, ended, list(cells.values()), draft, finished)
 
 
-def _take(cells: dict[int, Cell], row: JsonObject) -> None:
+def _take(cells: dict[int, Cell], displays: Displays, row: JsonObject) -> None:
     """Play one row; one that does not fit what stands before it is left out."""
     kind, number = row.get("event"), row.get("cell")
     if kind == "Restarted":  # the namespace of the cells before has gone
@@ -162,8 +164,11 @@ def _take(cells: dict[int, Cell], row: JsonObject) -> None:
     elif (event := _event(row)) is not None:
         if isinstance(event, events.ClearOutput):
             known.outputs.clear()
+        elif isinstance(event, events.Result) and event.updates:
+            list(displays.updated(event))
         else:
             known.outputs.append(event)
+            displays.add(known, event)
 
 
 def _seconds(value: object) -> float:
@@ -176,7 +181,7 @@ def _event(row: JsonObject) -> events.Shown | events.ClearOutput | None:
     if kind is None:
         return None
     fields = {name: row[name] for name in kind.__struct_fields__ if name in row}
-    texts = ("text", "name", "value")
+    texts = ("text", "name", "value", "display_id")
     if any(type(fields[name]) is not str for name in texts if name in fields):
         return None
     if type(fields.get("data", {})) is not dict or type(fields.get("detail", {})) is not dict:

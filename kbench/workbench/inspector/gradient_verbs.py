@@ -72,21 +72,24 @@ class GradientVerbs:
         )
         return reply(state="computing", number=number)
 
-    def sample(self, loss: str) -> JsonObject | None:
+    def sample(self, loss: str, force: bool = False) -> JsonObject | None:
         """What is told of the gradients of a loss, on the thread of the running cell.
 
         None where they have been slow before, or nothing is a loss: they wait for the cell's end.
+        With `force` they may be slow.
         """
         if not loss:
             loss = next(iter(gradients.losses(self._view)), "")
-        if not loss or loss in self._slow or self._took.get(loss, 0.0) > LIVE_BUDGET_SECONDS:
+        slow = loss in self._slow or self._took.get(loss, 0.0) > LIVE_BUDGET_SECONDS
+        if not loss or (slow and not force):
             return None
+        budget = FORCED_BUDGET_SECONDS if force else BUDGET_SECONDS
         work = partial(self._gradients.compute, loss)
-        outcome, number = self._jobs.run_in_cell(work, BUDGET_SECONDS)
+        outcome, number = self._jobs.run_in_cell(work, budget)
         if outcome.stopped:
             self._took[loss] = max(outcome.seconds, BUDGET_SECONDS)
             return None
-        return self._found(loss, BUDGET_SECONDS, outcome, number)
+        return self._found(loss, budget, outcome, number)
 
     def _tell_sample(self, loss: str) -> None:
         found = self.sample(loss)

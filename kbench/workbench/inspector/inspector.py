@@ -151,9 +151,12 @@ class Inspector:
         """Rows of the watches that are cheap, evaluated beside the running cell."""
         return self._watch_verbs.watches.look(expressions)
 
-    def sample_gradients(self, loss: str) -> JsonObject | None:
-        """What a push tells of gradients, computed on this thread; None where they are slow."""
-        return self._gradient_verbs.sample(loss)
+    def sample_gradients(self, loss: str, force: bool = False) -> JsonObject | None:
+        """What a push tells of gradients, computed on this thread; None where they are slow.
+
+        With `force` they may be.
+        """
+        return self._gradient_verbs.sample(loss, force)
 
     @property
     def sandbox(self) -> Sandbox:

@@ -23,6 +23,7 @@ MAGICS: dict[Kind, dict[str, str]] = {
         "config_k": "%config_k floatx=float64: sets; alone, shows the settings",
         "watch": "%watch K.mean(w): watches an expression; alone, shows all; -d 1 removes one",
         "plan": "%plan f: the steps of the last recorded call of a function",
+        "grad": "%grad loss: d loss / d variable: norms, zeros, what is dead or explodes",
         "nan": "%nan f: which operation gave the first NaN or infinity",
         "explore": "%explore softmax(x): a control for each argument",
         "plot": "%plot w: a picture of a value, a record or a run",

@@ -149,7 +149,9 @@ def cut(text: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
     return f"{text[:limit]}… ({len(text):,} characters, cut)"
 
 
-def result(cell: int, data: JsonObject, count: int | None) -> Result:
+def result(
+    cell: int, data: JsonObject, count: int | None, display_id: str = "", updates: bool = False
+) -> Result:
     """The event of a value or display: text is cut, other forms beyond the limit left out."""
     text = cut(str(data.get("text/plain", "")))
     kept = {
@@ -157,7 +159,7 @@ def result(cell: int, data: JsonObject, count: int | None) -> Result:
         for kind, value in data.items()
         if not isinstance(value, (str, bytes)) or len(value) <= MAX_MIME_CHARACTERS
     }
-    return Result(cell, text, {**kept, "text/plain": text}, count)
+    return Result(cell, text, {**kept, "text/plain": text}, count, display_id, updates)
 
 
 def error(cell: int, name: str, value: str, traceback: list[str], detail: JsonObject) -> Error:
@@ -180,7 +182,9 @@ def rich(
 ) -> Result | ClearOutput | Error | None:
     """What a message of a kernel other than printed text shows; `detail` belongs to an error."""
     if kind in ("execute_result", "display_data", "update_display_data"):
-        return result(cell, content["data"], content.get("execution_count"))
+        display_id = str((content.get("transient") or {}).get("display_id") or "")
+        updates = kind == "update_display_data"
+        return result(cell, content["data"], content.get("execution_count"), display_id, updates)
     if kind == "clear_output":
         return ClearOutput(cell, bool(content.get("wait")))
     if kind == "error":

@@ -42,12 +42,18 @@ class Stream(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True, weakref=True):
-    """The value of a cell (`count` set) or something displayed in between (`count` None)."""
+    """The value of a cell (`count` set) or something displayed in between (`count` None).
+
+    With `updates` it takes the place of all that was displayed under the same `display_id` before,
+    in whatever cell, and is shown nowhere else.
+    """
 
     cell: int
     text: str
     data: JsonObject
     count: int | None = None
+    display_id: str = ""
+    updates: bool = False
 
 
 class ClearOutput(Struct, frozen=True):

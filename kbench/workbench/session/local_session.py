@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kbench.engine.core import cancel, errors, fork_safety
 from kbench.workbench.core_types import JsonObject, Reply
@@ -172,10 +172,17 @@ class LocalSession(Session):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield
 
-    def show(self, data: JsonObject, count: int | None) -> None:
+    def show(
+        self, data: JsonObject, count: int | None, display_id: str = "", updates: bool = False
+    ) -> None:
         """A value or display of the running cell; called by the shell."""
         self._output.flush()
-        self._emit(output.result(self._running, data, count))
+        self._emit(output.result(self._running, data, count, display_id, updates))
+
+    def clear(self, wait: bool) -> None:
+        """The running cell removes what it has shown; called by the shell."""
+        self._output.flush()
+        self._emit(events.ClearOutput(self._running, wait))
 
     def fail(self, error: BaseException, traceback: list[str]) -> None:
         """An exception of the running cell; called by the shell."""
@@ -247,8 +254,12 @@ def _make_shell(session: LocalSession, namespace: dict[str, object] | None) -> i
             session.show(format_dict, self.prompt_count)
 
     class Publisher(DisplayPublisher):
-        def publish(self, data: JsonObject, *args: object, **kwargs: object) -> None:
-            session.show(data, None)
+        def publish(self, data: JsonObject, *args: object, **more: Any) -> None:
+            display_id = str((more.get("transient") or {}).get("display_id") or "")
+            session.show(data, None, display_id, bool(more.get("update")))
+
+        def clear_output(self, wait: bool = False) -> None:
+            session.clear(wait)
 
     class Shell(InteractiveShell):
         displayhook_class = Hook

@@ -1,4 +1,4 @@
-"""%explore and %plot: what they show, and what they refuse."""
+"""%explore, %plot and %grad: what they show, and what they refuse."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         yield made
 
 
+LOSS = "w = K.variable([[1.0, 2.0]])\n"
 ONE = "f = K.function([], [K.variable(1.0) + 1])\n"
 
 
@@ -47,6 +48,12 @@ ONE = "f = K.function([], [K.variable(1.0) + 1])\n"
         ("%plot timeline 3", ["UsageError", "must be a K.function, a Keras model"]),
         ("%plot K.ones((2,)) * 2", ["Picture size"]),
         ("%plot K.placeholder((2,)) * 2", ["UsageError", "needs values for placeholder"]),
+        (f"{LOSS}l = K.sum(w * w)\n%grad l", ["d l / d variable; l is 5"]),
+        (f"{LOSS}l = K.sum(K.square(w)); a = K.variable(1.0)\n%grad l", ["norm 4.472  zeros 0%"]),
+        (f"{LOSS}l = K.sum(K.square(w)); a = K.variable(1.0)\n%grad l", ["a ", "no path"]),
+        (f"{LOSS}%grad K.sum(K.relu(-w))", ["sum is 0", "zeros 100%  dead\n"]),
+        (f"x = K.placeholder((2,))\n{LOSS}l = K.sum(x * w)\n%kb gradients l", ["values for x"]),
+        ("%grad nope", ["no name nope"]),
     ],
 )  # fmt: skip
 def test_magics(shell: Any, code: str, words: list[str]) -> None:

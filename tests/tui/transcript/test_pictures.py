@@ -73,6 +73,32 @@ async def test_a_figure_fits_and_follows_the_width(size: tuple[int, int]) -> Non
         assert half_blocks.HALF in text_of(app)
 
 
+async def test_a_later_display_takes_the_place_of_the_first() -> None:
+    """In the cell that shows it, while another runs; a picture goes when its text has none."""
+    session = FakeSession()
+
+    def displays(text: str, data: str = "", updates: bool = True) -> Any:
+        def act(session: FakeSession, cell: Cell) -> None:
+            bundle = {"text/plain": text} | ({"image/png": data} if data else {})
+            session._emit(events.Result(cell.ident, text, bundle, None, "x", updates))
+            session.finish(cell)
+
+        return act
+
+    session.script["plot"] = displays("first", png(), updates=False)
+    session.script["wider"] = displays("second", png((640, 240)))
+    session.script["words"] = displays("third")
+    async with bench((120, 40), session) as (app, pilot, _):
+        await submit(pilot, "plot")
+        high = len(picture_rows(app))
+        await submit(pilot, "wider")
+        assert "second" in text_of(app) and "first" not in text_of(app)
+        assert 0 < len(picture_rows(app)) < high
+        await submit(pilot, "words")
+        assert "third" in text_of(app) and "second" not in text_of(app)
+        assert picture_rows(app) == []
+
+
 async def test_copying_gives_the_text_and_folding_hides_the_picture() -> None:
     session = FakeSession()
     session.script["plot"] = shows(png(), 1)

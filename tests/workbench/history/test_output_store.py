@@ -51,6 +51,18 @@ def test_the_oldest_cells_let_go_and_say_where_to_read(tmp_path: Path) -> None:
     assert text.count("what this cell showed is in") == 3 and text.count("show(") == 8
 
 
+def test_a_later_display_is_counted_in_the_place_of_the_first() -> None:
+    store, cell, other = OutputStore(Journal(None)), Cell(1, "a", "ok"), Cell(2, "b", "ok")
+    for owner, size, updates in ((cell, 100, False), (other, 50, False), (other, 30, True)):
+        data = {"text/plain": "r" * size}
+        store.add([cell, other], owner, events.Result(owner.ident, "", data, None, "x", updates))
+    assert [one.characters for one in (cell, other)] == [30, 30]
+    assert [len(one.outputs) for one in (cell, other)] == [1, 1]
+    store.add([cell, other], cell, events.ClearOutput(1, False))
+    store.add([cell, other], other, events.Result(2, "", {"text/plain": "r"}, None, "x", True))
+    assert [one.characters for one in (cell, other)] == [0, 1]
+
+
 @pytest.mark.usefixtures("small")
 @pytest.mark.parametrize("why", ["no journal", "a full one"])
 def test_what_no_journal_holds_is_told_as_gone(tmp_path: Path, why: str) -> None:

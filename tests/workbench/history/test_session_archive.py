@@ -57,6 +57,25 @@ def test_cells_come_back_with_what_they_showed(tmp_path: Path) -> None:
     assert [one.code for one in session_archive.finished_cells(past.cells)] == ["1 + 2", "later()"]
 
 
+def test_displays_come_back_as_they_were_last(tmp_path: Path) -> None:
+    def display(cell: int, text: str, **more: Any) -> dict[str, Any]:
+        return {**RESULT, "cell": cell, "text": text, "count": None, "display_id": "x", **more}
+
+    path = written(
+        tmp_path,
+        started(1, "a"),
+        display(1, "first"),
+        STREAM,
+        done(1),
+        started(2, "b"),
+        display(2, "second", updates=True),
+        display(2, "of no cell", display_id="y", updates=True),
+        display(2, "no text", display_id=3),
+    )
+    one, two = session_archive.load(path).cells
+    assert [event.text for event in one.outputs] == ["second", "shown\n"] and two.outputs == []
+
+
 ENDED = {"event": "Ended"}
 OFFERED = [
     ("ended", [started(1, "x"), done(1), ENDED], 0),

@@ -67,6 +67,23 @@ def test_displays_come_before_the_result(both: Watched) -> None:
     assert [(one.text, one.count is None) for one in shown] == [("1", True), ("2", False)]
 
 
+def test_a_later_display_takes_the_place_of_its_id(both: Watched) -> None:
+    """In every cell that shows it; one that was never shown is shown nowhere."""
+    code = "from IPython.display import display, update_display\n"
+    first, _ = both.run(code + "h = display('a', display_id='x'); print('p'); display('b')")
+    second, _ = both.run("h.display('c')\nh.update('d')\nupdate_display('e', display_id='never')")
+    shown = {
+        cell: [one.text for one in both.session.cells[cell].outputs] for cell in (first, second)
+    }
+    assert shown == {first: ["'d'", "p\n", "'b'"], second: ["'d'"]}
+
+
+def test_a_cell_clears_what_it_has_shown(both: Watched) -> None:
+    code = "from IPython.display import clear_output, display\n"
+    cell, _ = both.run(code + "print('a'); display('b'); clear_output(); display('c')")
+    assert [one.text for one in both.session.cells[cell].outputs] == ["'c'"]
+
+
 def test_an_error_names_itself_and_the_next_cell_runs(both: Watched) -> None:
     first = both.session.execute("1/0")
     second = both.session.execute("'after'")
