@@ -212,6 +212,35 @@ async def test_the_transcript_draws_cells_and_copies_blanks(kind: str) -> None:
         assert MARK not in "".join(view.render_line(y).text for y in range(view.size.height))
 
 
+async def test_a_display_that_is_updated_keeps_one_picture_in_the_terminal() -> None:
+    session, images = FakeSession(), [striped((320, 240)), striped((320, 120))]
+
+    def shows(session: FakeSession, cell: Cell) -> None:
+        for number in range(12):
+            image = base64.b64encode(png(images[number % 2])).decode()
+            data = {"text/plain": f"figure {number}", "image/png": image}
+            session._emit(
+                events.Result(cell.ident, f"figure {number}", data, None, "x", number > 0)
+            )
+        session.finish(cell)
+
+    session.script["plot"] = shows
+    async with bench((120, 40), session) as (app, pilot, _):
+        app.graphics.kind = "kitty"
+        app.graphics.found = _at_once  # type: ignore[method-assign]
+        for _ in range(2):  # the second cell's display has the same id: both show the last
+            await submit(pilot, "plot")
+            await settle(pilot)
+        view = app.query_one(Transcript)
+        parts = [part for block in view.blocks for part in block.parts]
+        assert [part.text for part in parts] == ["figure 11", "figure 11"]
+        assert len(app.graphics._pictures) == 2
+        for part in parts:
+            assert part.sharp in app.graphics._pictures.values()
+            shown = Image.open(io.BytesIO(part.sharp.file))
+            assert shown.width / shown.height == 320 / 120
+
+
 async def test_a_late_answer_has_what_is_shown_drawn_by_the_terminal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
