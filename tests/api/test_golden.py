@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 from golden import callables
-from sampling import every, first_of_each
+from sampling import every, first_of_each, in_turns
 
 from kbench import backend as K
 from kbench.engine.execute.steps import library_step
@@ -228,9 +228,6 @@ def title(value: Any) -> str:
     return f"{value['kind']}-{value['id']}" if isinstance(value, dict) else str(value)
 
 
-ALL = [(case, mode) for case in CASES for mode in (MODES if has_tensors(case) else MODES[:1])]
-
-
 FED = [case for case in CASES if has_tensors(case)]
 
 
@@ -268,8 +265,14 @@ def test_compiled(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     check(case, "placeholder")
 
 
+OTHERWISE = [
+    (case, mode) for case, modes in in_turns(FED, about, lambda _: MODES) for mode in modes
+]
+"""The cases of each function take turns at these: with both, kernels take a quarter of an hour."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "mode"), ALL, ids=title)
+@pytest.mark.parametrize(("case", "mode"), OTHERWISE, ids=title)
 def test_compiled_and_fed_in_other_ways(
     case: Case, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
