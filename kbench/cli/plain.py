@@ -101,6 +101,7 @@ def _announced(value: object) -> bool:
 def fold_errors(shell: InteractiveShell) -> None:
     """Let a shell show errors as scripts do: the user's frames, and what the engine has to say."""
     import IPython
+    from IPython.core.error import UsageError
 
     from kbench.cli import run as cli_run
 
@@ -109,6 +110,9 @@ def fold_errors(shell: InteractiveShell) -> None:
     def show(
         shell: InteractiveShell, kind: type, error: BaseException, trace: object, **_: object
     ) -> None:
+        if isinstance(error, UsageError):
+            shell.show_usage_error(error)
+            return
         text = cli_run.fold(error, more=own)
         print(re.sub(r'File "<ipython-input-(\d+)-\w+>"', r"In [\1]", text), end="", flush=True)
 

@@ -104,7 +104,7 @@ class ExploreMagics(Magics):
     def _value(self, node: ast.expr) -> Any:
         """The value of an expression among the user's names."""
         try:
-            code = compile(ast.Expression(node), "<kbench magic>", "eval")
+            code = compile(ast.Expression(node), "<magic>", "eval")
             return eval(code, self._namespace())
         except Exception as error:
             shown = describe.printable(ast.unparse(node))

@@ -37,6 +37,6 @@ def typed(spec: WidgetSpec, text: str, shell: Any) -> Any:
 def _value(text: str, names: dict[str, object]) -> object:
     try:
         tree = syntax.parse_expression(text)
-        return eval(compile(tree, "<kbench magic>", "eval"), names)
+        return eval(compile(tree, "<magic>", "eval"), names)
     except Exception as error:
         raise UsageError(f"{describe.printable(text)}: {type(error).__name__}: {error}") from None

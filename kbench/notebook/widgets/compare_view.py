@@ -115,8 +115,12 @@ class CompareView(NamespaceWidget):
 
     # -------------------------------------------------------------- comparing
 
-    def compare(self) -> None:
-        """Have it compared as soon as no cell runs."""
+    def _settle(self) -> None:
+        if self.comparison is None and self.expression.value.strip():
+            self.compare(at_once=True)
+
+    def compare(self, at_once: bool = False) -> None:
+        """Have it compared as soon as no cell runs; `at_once`: now, by the cell that asks."""
         expression = self.expression.value.strip()
         try:
             wanted = comparison.parse_beside_now(self.variants.value)
@@ -132,7 +136,10 @@ class CompareView(NamespaceWidget):
                 return
             self._runs = True
         self._set_message(QUEUED)
-        between_cells(lambda: self._run(expression, *wanted))
+        if at_once:
+            self._run(expression, *wanted)
+        else:
+            between_cells(lambda: self._run(expression, *wanted))
 
     def stop(self) -> None:
         """Ask what is being compared to stop."""

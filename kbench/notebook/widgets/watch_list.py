@@ -26,7 +26,7 @@ from kbench.workbench.watches.watch_lines import line, words
 if TYPE_CHECKING:
     from kbench.notebook.base.redraw import Undo
 
-EMPTY = "no watches yet: type an expression such as K.mean(w), and press Enter"
+EMPTY = "no watches yet: add an expression such as K.mean(w)"
 NEEDED = "an expression, a tensor, an array, a K.function, a Keras model, or a list of such"
 HELD = "values from before the running cell"
 _MIN_DRAWN = 3
@@ -165,6 +165,10 @@ class WatchList(NamespaceWidget):
 
     def _told(self, data: JsonObject) -> None:
         self._take([WatchRow.from_json(row) for row in data["rows"]], "")
+
+    def _settle(self) -> None:
+        if self.expressions:
+            self._take(self.hub.inspector.sample_watches(list(self.expressions)), "")
 
     def _sample(self) -> None:
         """Show what the watches are between two calls of the running cell."""

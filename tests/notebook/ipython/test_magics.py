@@ -54,6 +54,10 @@ ONE = "f = K.function([], [K.variable(1.0) + 1])\n"
         (f"{LOSS}%grad K.sum(K.relu(-w))", ["sum is 0", "zeros 100%  dead\n"]),
         (f"x = K.placeholder((2,))\n{LOSS}l = K.sum(x * w)\n%kb gradients l", ["values for x"]),
         ("%grad nope", ["no name nope"]),
+        (f"{LOSS}%kb watches K.mean(w)", ["K.mean(w)  1.5"]),
+        (f"{LOSS}%kb compare K.log(w)", ["comparison of 2 engines, float32[1, 2]", "none"]),
+        ("%kb compare K.log(nope)", ["kbench: NameError"]),
+        (f"{LOSS}l = K.sum(w * w)\n%kb graph K.mean(w * w)", ["graph of mean", "mean:0  mean "]),
     ],
 )  # fmt: skip
 def test_magics(shell: Any, code: str, words: list[str]) -> None:

@@ -43,6 +43,12 @@ def test_the_prompt_for_screen_readers_tells_changes_as_lines(tmp_path: Path) ->
         assert "kbench/" not in screen
         terminal.type("%vars\r")
         terminal.until("Out[5]: a  variable", "In [6]:")
+        terminal.type("%kb value\r")
+        screen = terminal.until("\nUsageError: %kb value wants a name", "In [7]:")
+        assert "Traceback" not in screen[screen.index("%kb value") :]
+        terminal.type("loss = K.sum(K.square(a)); K.eval(loss)\r")
+        terminal.type("%grad loss\r")
+        terminal.until("d loss / d variable; loss is 61", "a  float32[2]  norm 15.62")
         terminal.type("import time; print('run' + 'ning', flush=True); time.sleep(3600)\r")
         terminal.until("running")
         terminal.press("ctrl+c")
