@@ -14,14 +14,16 @@ import pytest
 
 from kbench import backend as K
 from kbench.engine.runtime import config
+from kbench.workbench.progress import courses
 
 if TYPE_CHECKING:
     from browser_lab import Browser
 
 
 @pytest.fixture(autouse=True)
-def default_settings() -> Iterator[None]:
+def default_settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     K.clear_session()  # names count anew, whatever other tests have made
+    monkeypatch.setattr(courses, "program", courses.Courses())  # nor is there a loss of theirs
     yield
     ipywidgets.Widget.close_all()
     for name, value in (

@@ -57,6 +57,9 @@ class WithStaticTwin:
 
     def _settle(self) -> None:
         """Called before it is shown once, as it is then: what is computed beside is awaited."""
+        refresh = getattr(self, "refresh", None)
+        if refresh is not None:
+            refresh()
 
     def __repr__(self) -> str:
         """What it shows, in words."""
@@ -109,9 +112,6 @@ class WithStaticTwin:
         """What marimo shows, which has no ipywidgets: the picture, as it is now."""
 
         def now() -> str:
-            refresh = getattr(self, "refresh", None)
-            if refresh is not None:
-                refresh()
             self._settle()
             return self._static_html()
 

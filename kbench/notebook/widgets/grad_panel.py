@@ -152,8 +152,6 @@ class GradPanel(NamespaceWidget):
         data = self.hub.inspector.sample_gradients(self._loss, force=True)
         if data is not None:
             self._take(data)
-        elif self._loss:
-            self._fail(f"the gradients of {describe.printable(self._loss)} take too long")
 
     def _sample(self) -> None:
         """Show what the gradients are between two calls of the running cell."""

@@ -20,8 +20,8 @@ BUDGET_SECONDS = 1.0
 """Of gradients that nobody has asked for by a key."""
 FORCED_BUDGET_SECONDS = 120.0
 """Of those that were asked for by a key."""
-
-
+STOP_SECONDS = 5.0
+"""That earlier ones have to stop in, where a cell waits for new ones."""
 LIVE_BUDGET_SECONDS = 0.25
 """That they may have taken before, to be computed while a cell runs, which waits for them."""
 
@@ -85,8 +85,8 @@ class GradientVerbs:
             return None
         budget = FORCED_BUDGET_SECONDS if force else BUDGET_SECONDS
         work = partial(self._gradients.compute, loss)
-        outcome, number = self._jobs.run_in_cell(work, budget)
-        if outcome.stopped:
+        outcome, number = self._jobs.run_in_cell(work, budget, STOP_SECONDS if force else 0.0)
+        if outcome.stopped and not force:
             self._took[loss] = max(outcome.seconds, BUDGET_SECONDS)
             return None
         return self._found(loss, budget, outcome, number)

@@ -40,12 +40,19 @@ class LatestTask:
             self._running.start()
         return number
 
-    def run_in_cell(self, work: Callable[[], Result], budget: float) -> tuple[Outcome[Result], int]:
-        """Run work on this thread, that of the running cell; what came of it, and its number."""
+    def run_in_cell(
+        self, work: Callable[[], Result], budget: float, wait: float = 0.0
+    ) -> tuple[Outcome[Result], int]:
+        """Run work on this thread, that of the running cell; what came of it, and its number.
+
+        With `wait`, work that runs beside is stopped first, and has so many seconds for it.
+        """
         with self._lock:
             self._number += 1
             number = self._number
-        return self.sandbox.run_in_cell(work, budget), number
+            if wait and self._running is not None:
+                self.sandbox.halt()
+        return self.sandbox.run_in_cell(work, budget, wait), number
 
     def withdraw(self) -> None:
         """Stop the work; `done` is not called."""

@@ -209,12 +209,14 @@ class Sandbox:
         job.outcome.used_random = random_state.restore()
         return job.outcome.used_random
 
-    def run_in_cell(self, action: Callable[[], Result], seconds: float) -> Outcome[Result]:
+    def run_in_cell(
+        self, action: Callable[[], Result], seconds: float, wait: float = 0.0
+    ) -> Outcome[Result]:
         """As `run`, while a cell runs whose thread asks for it, and so waits.
 
-        What still stops from before the cell is not waited for: nothing is run then.
+        What still stops from before the cell has `wait` seconds for it; then nothing is run.
         """
-        if not self._turn.acquire(blocking=False):
+        if not self._turn.acquire(timeout=wait):
             return Outcome(stopped="stuck")
         try:
             return self._run(action, seconds, in_cell=True)

@@ -16,8 +16,8 @@ from kbench.notebook import GradPanel, WatchList
 from kbench.notebook.drawing import loss_picture
 from kbench.notebook.ipython import progress_bar
 from kbench.workbench.kernel import live_sampling
+from kbench.workbench.progress import courses
 from kbench.workbench.progress.course import Course, Curve
-from kbench.workbench.progress.courses import program
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_a_loop_is_followed_and_its_end_is_exact(names: dict[str, Any]) -> None:
     settled(describe.number(total), watch)
     said = text_of(watch.html)
     assert live_sampling.WORDS not in said
-    shown = program.shown()[0].curve
+    shown = courses.program.shown()[0].curve
     assert (shown.first, shown.last) == (first, last)
-    line = loss_picture.words(program.shown()[0], "loss")
+    line = loss_picture.words(courses.program.shown()[0], "loss")
     assert line in said and line in watch._static_text()
     for part in (watch, slopes):
         part.close()
