@@ -26,7 +26,7 @@ def names() -> Iterator[dict[str, Any]]:
     w = K.variable(np.ones((3, 2)), name="w")
     loss = K.mean(K.square(K.dot(x, w)))
     slope = K.gradients(loss, [w])[0]
-    program.cell_started()
+    courses.program.cell_started()
     yield {
         "K": K, "x": x, "w": w, "loss": loss, "data": np.ones((4, 3)),
         "train": K.function([x], [loss], [(w, w - 1e-5 * slope)], name="train"),
