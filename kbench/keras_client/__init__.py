@@ -51,7 +51,7 @@ AFTER = {
     "keras.engine.saving": ("kbench.keras_client.files", "saving"),
     "keras.engine.training_utils": ("kbench.keras_client.fixes", "training_utils"),
     "keras.layers.convolutional_recurrent": ("kbench.keras_client.fixes", "first_step"),
-    "keras.layers.core": ("kbench.keras_client.fixes", "lambda_layer"),
+    "keras.layers.core": ("kbench.keras_client.fixes", "core_layers"),
     "keras.layers.cudnn_recurrent": ("kbench.keras_client.missing", "cudnn"),
     "keras.layers.recurrent": ("kbench.keras_client.fixes", "first_step"),
     "keras.layers.wrappers": ("kbench.keras_client.fixes", "time_distributed"),

@@ -103,6 +103,16 @@ def ragged_arrays(module: ModuleType) -> None:
     module.np = Stand(np, array=array)  # type: ignore[attr-defined]
 
 
+def core_layers(module: ModuleType) -> None:
+    """layers/core.py:381, 505 `np.prod` of sizes: NumPy 2 shows a shape of it as np.int64(288)."""
+
+    def prod(sizes: object, **options: Any) -> int:
+        return int(np.prod(sizes, **options))  # type: ignore[call-overload]
+
+    module.np = Stand(np, prod=prod)  # type: ignore[attr-defined]
+    lambda_layer(module)
+
+
 def lambda_layer(module: ModuleType) -> None:
     """layers/core.py:670: the shape of a Lambda is inferred for two backends by name only.
 

@@ -29,6 +29,17 @@ def ragged(*rows):
     return found
 
 
+def test_sizes_of_a_shape_are_numbers_of_python(capsys):
+    """NumPy 2 shows its own as `np.int64(12)`, in `summary` too."""
+    parts = [layers.Flatten(input_shape=(2, 3, 2)), layers.Reshape((3, -1)), layers.Flatten()]
+    model = Sequential(parts)
+    shapes = [layer.output_shape for layer in model.layers]
+    assert shapes == [(None, 12), (None, 3, 4), (None, 12)]
+    assert {type(size) for shape in shapes for size in shape[1:]} == {int}
+    model.summary()
+    assert "(None, 12)" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("source", [imdb, reuters], ids=["imdb", "reuters"])
 @pytest.mark.parametrize("rows", [[(1, 2, 3), (4, 5), (6,)] * 4, [(1, 2), (3, 4)] * 6])
 def test_texts_of_unequal_length(source, rows, tmp_path, monkeypatch):
