@@ -143,8 +143,10 @@ def _cast(x: Array, dtype: str, out: Array | None = None) -> object:
 
 def _to_integer(x: Array, target: np.dtype[np.integer]) -> Array:
     limits = np.iinfo(target)
-    whole = np.trunc(x)
     low, high = float(limits.min), float(limits.max)
+    if ((x >= low) & (x < high)).all():  # as nearly always: no NaN either
+        return x.astype(target)
+    whole = np.trunc(x)
     inside = (whole >= low) & (whole < high)
     result = np.where(inside, whole, 0).astype(target)
     return np.where(whole >= high, limits.max, np.where(whole < low, limits.min, result)).astype(

@@ -232,11 +232,10 @@ def tanh(x: Operand) -> Tensor:
 
 def _softmax_rows(out: np.ndarray, x: np.ndarray, axis: int) -> None:
     top = np.maximum.reduce(x, axis=axis, keepdims=True)
-    with np.errstate(all="ignore"):
-        np.subtract(x, top, out=out)
-        np.exp(out, out=out)
-        whole = added(out, (axis % out.ndim,), keepdims=True)
-        np.divide(out, whole.astype(out.dtype), out=out)
+    np.subtract(x, top, out=out)
+    np.exp(out, out=out)
+    whole = added(out, (axis % out.ndim,), keepdims=True)
+    np.divide(out, whole.astype(out.dtype), out=out)
 
 
 def _softmax_numpy(out: np.ndarray | None, x: np.ndarray, *, axis: int) -> np.ndarray:

@@ -107,12 +107,11 @@ def _variance_numpy(
     out: np.ndarray | None, x: np.ndarray, *, axis: Axes, keepdims: bool, dtype: str
 ) -> np.ndarray:
     """The mean first, then the squares of distances from it, in float64."""
-    with np.errstate(all="ignore"):
-        size = math.prod(x.shape[i] for i in axis)
-        near = _first(x, axis)  # of equal numbers no sum may make others
-        centre = near + _summed(np.subtract, x, near, axis) / size
-        found = _summed(lambda part, mean: np.square(part - mean), x, centre, axis) / size
-        return stored(found if keepdims else found.squeeze(axis), out, np.dtype(dtype))
+    size = math.prod([x.shape[i] for i in axis])
+    near = _first(x, axis)  # of equal numbers no sum may make others
+    centre = near + _summed(np.subtract, x, near, axis) / size
+    found = _summed(lambda part, mean: np.square(part - mean), x, centre, axis) / size
+    return stored(found if keepdims else found.squeeze(axis), out, np.dtype(dtype))
 
 
 def _first(x: np.ndarray, axis: Axes) -> np.ndarray:
@@ -235,8 +234,7 @@ def _logsumexp_numpy(
     out: np.ndarray | None, x: np.ndarray, *, axis: Axes, keepdims: bool
 ) -> np.ndarray:
     wide = x.astype(np.float32) if x.dtype == np.float16 else x
-    with np.errstate(all="ignore"):
-        return stored(_logsumexp_wide(wide, axis, keepdims), out, x.dtype)
+    return stored(_logsumexp_wide(wide, axis, keepdims), out, x.dtype)
 
 
 def _logsumexp_wide(wide: np.ndarray, axis: Axes, keepdims: bool) -> np.ndarray:

@@ -177,8 +177,7 @@ def reduce_like(g: Tensor, x: Tensor) -> Tensor:
 
 def accumulated(x: np.ndarray, axis: Axes, keepdims: bool, out: np.ndarray | None) -> np.ndarray:
     """The sum over axes in the dtype of `x`, to which it is rounded once."""
-    with np.errstate(all="ignore"):
-        return stored(added(x, axis, keepdims), out, x.dtype)
+    return stored(added(x, axis, keepdims), out, x.dtype)
 
 
 def stored(
