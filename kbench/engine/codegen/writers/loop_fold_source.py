@@ -25,8 +25,9 @@ JOINT_FACTORS = 4
 NARROW_PRODUCT_ELEMENTS = 256
 """Columns of which the quarters are multiplied side by side: near enough to be read as one."""
 STREAMS = 4
-"""Places of a long row that are read side by side if it has one input: memory answers faster."""
-STREAMED_ELEMENTS = 16384
+"""Places of a long row that are read side by side if it has one input: memory answers faster, and
+four additions are under way where one would wait for the last."""
+STREAMED_ELEMENTS = 4096
 """A row, or a part of one, that is long enough for that."""
 WHOLE_LINES = 16
 """Elements of float32 that fill a line of the caches: a place begins with one if the row does."""
