@@ -80,7 +80,7 @@ numba.core.errors.WarningsFixer.catch_warnings = _catch_warnings
 def _load_numpy_support() -> None:
     """Load what Numba knows of NumPy without `scipy.linalg`, which it imports just to see it there.
 
-    That is a quarter of the time to the first kernel; and SciPy swaps the warning filters of the
+    That is a fifth to a quarter of a compiler's start; and SciPy swaps the warning filters of the
     process, too, while it is imported. Products by BLAS, which no kernel of ours has, look again.
     """
     linalg: Any = import_module("numba.np.linalg")

@@ -185,8 +185,7 @@ class KbenchMagics(Magics):
     @line_magic
     def grad(self, line: str) -> Any:
         """d loss / d variable on what was fed last; alone, of the newest scalar."""
-        spec = registry.find("gradients")
-        return None if spec is None else opening.typed(spec, line.strip(), self._running)
+        return self._running.run_line_magic("kb", f"gradients {line}")
 
     @line_magic
     def nan(self, line: str) -> TextAndHtml:

@@ -53,7 +53,8 @@ class ShellJournal:
         show = hook.write_format_data
 
         def show_and_record(data: JsonObject, *more: object) -> None:
-            self.journal.record(stream.result(self._cell, dict(data), hook.prompt_count))
+            content = {"data": dict(data), "execution_count": hook.prompt_count}
+            self.journal.record(stream.result(self._cell, content))
             show(data, *more)
 
         hook.write_format_data = show_and_record

@@ -149,10 +149,10 @@ def cut(text: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
     return f"{text[:limit]}… ({len(text):,} characters, cut)"
 
 
-def result(
-    cell: int, data: JsonObject, count: int | None, display_id: str = "", updates: bool = False
-) -> Result:
+def result(cell: int, content: JsonObject, updates: bool = False) -> Result:
     """The event of a value or display: text is cut, other forms beyond the limit left out."""
+    data, count = content["data"], content.get("execution_count")
+    display_id = str((content.get("transient") or {}).get("display_id") or "")
     text = cut(str(data.get("text/plain", "")))
     kept = {
         str(kind): value
@@ -182,9 +182,7 @@ def rich(
 ) -> Result | ClearOutput | Error | None:
     """What a message of a kernel other than printed text shows; `detail` belongs to an error."""
     if kind in ("execute_result", "display_data", "update_display_data"):
-        display_id = str((content.get("transient") or {}).get("display_id") or "")
-        updates = kind == "update_display_data"
-        return result(cell, content["data"], content.get("execution_count"), display_id, updates)
+        return result(cell, content, updates=kind == "update_display_data")
     if kind == "clear_output":
         return ClearOutput(cell, bool(content.get("wait")))
     if kind == "error":

@@ -172,17 +172,12 @@ class LocalSession(Session):
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             yield
 
-    def show(
-        self, data: JsonObject, count: int | None, display_id: str = "", updates: bool = False
-    ) -> None:
-        """A value or display of the running cell; called by the shell."""
+    def show(self, kind: str, **content: Any) -> None:
+        """What the running cell shows, as a kernel's message of this kind; called by the shell."""
         self._output.flush()
-        self._emit(output.result(self._running, data, count, display_id, updates))
-
-    def clear(self, wait: bool) -> None:
-        """The running cell removes what it has shown; called by the shell."""
-        self._output.flush()
-        self._emit(events.ClearOutput(self._running, wait))
+        event = output.rich(self._running, kind, content, {})
+        if event is not None:
+            self._emit(event)
 
     def fail(self, error: BaseException, traceback: list[str]) -> None:
         """An exception of the running cell; called by the shell."""
@@ -251,15 +246,15 @@ def _make_shell(session: LocalSession, namespace: dict[str, object] | None) -> i
         def finish_displayhook(self) -> None: ...
 
         def write_format_data(self, format_dict: JsonObject, md_dict: object = None) -> None:
-            session.show(format_dict, self.prompt_count)
+            session.show("execute_result", data=format_dict, execution_count=self.prompt_count)
 
     class Publisher(DisplayPublisher):
         def publish(self, data: JsonObject, *args: object, **more: Any) -> None:
-            display_id = str((more.get("transient") or {}).get("display_id") or "")
-            session.show(data, None, display_id, bool(more.get("update")))
+            kind = "update_display_data" if more.get("update") else "display_data"
+            session.show(kind, data=data, transient=more.get("transient"))
 
         def clear_output(self, wait: bool = False) -> None:
-            session.clear(wait)
+            session.show("clear_output", wait=wait)
 
     class Shell(InteractiveShell):
         displayhook_class = Hook
