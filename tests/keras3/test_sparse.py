@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from keras import layers, ops
+from keras3_traces import assert_close
 
 from kbench.engine.ops.sparse import sparse_ops
 
@@ -120,15 +121,6 @@ WAYS = {  # a model and a matrix -> numbers that an array in its place must give
 }
 
 
-def _close(one, other, rtol=2e-5, atol=2e-6):
-    flat = [keras.tree.flatten(each) for each in (one, other)]
-    assert len(flat[0]) == len(flat[1])
-    for a, b in zip(*flat, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_allclose(a.astype("float64"), b.astype("float64"), rtol, atol)
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("form", FORMATS[:1])
 def test_each_way_in_takes_a_matrix(way, form):
@@ -150,8 +142,8 @@ def test_each_format_is_a_batch(form):
 
 def _same_as_dense(way, matrix, **options):
     models = [_made(**options) for _ in range(2)]
-    _close(WAYS[way](models[0], matrix), WAYS[way](models[1], X))
-    _close(models[0].get_weights(), models[1].get_weights())
+    assert_close(WAYS[way](models[0], matrix), WAYS[way](models[1], X))
+    assert_close(models[0].get_weights(), models[1].get_weights())
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -161,7 +153,7 @@ def test_each_model_takes_a_matrix(name):
         model = _made(name)
         data = {"words": x} if name == "functional" else x
         found.append([_fit(model, data, Y), model.predict(data, verbose=0), model.get_weights()])
-    _close(*found, rtol=1e-4, atol=1e-5)
+    assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:Your input ran out of data")  # of five batches, two at a time
@@ -198,9 +190,9 @@ def test_each_dtype_rounds_as_that_of_an_array(dtype, kind):
         keras.config.set_floatx(before[1])
     exact = dtype in ("float32", "float64")
     near = 1e-4 if exact else 0.03 if "bfloat16" in dtype else 4e-3
-    _close(losses, losses[::-1], near, near)
-    _close(on_batch, on_batch[::-1], near, near)
-    _close(models[0].get_weights(), models[1].get_weights(), near, near)
+    assert_close(losses, losses[::-1], near, near)
+    assert_close(on_batch, on_batch[::-1], near, near)
+    assert_close(models[0].get_weights(), models[1].get_weights(), near, near)
 
 
 @pytest.mark.parametrize("named", [False, True])
@@ -217,7 +209,7 @@ def test_inputs_in_lists_and_dictionaries_and_sparse_targets(named):
         found.append([_fit(model, data, labels), model.predict(data, verbose=0)])
         found[-1].append(model.evaluate(data, labels, verbose=0))
         found[-1].append(model.train_on_batch(data, labels))
-    _close(*found)
+    assert_close(*found)
 
 
 def test_class_weights_of_sparse_targets():
@@ -228,7 +220,7 @@ def test_class_weights_of_sparse_targets():
         given = {"class_weight": {0: 1.0, 1: 3.0}, "return_dict": True}
         losses.append([model.train_on_batch(form(X), form(labels), **given)["loss"]])
         losses[-1] += _fit(model, form(X), form(labels), class_weight=given["class_weight"])
-    _close(*losses)
+    assert_close(*losses)
 
 
 def test_entries_that_are_listed_twice_are_added():
@@ -243,7 +235,7 @@ def test_entries_that_are_listed_twice_are_added():
 def test_a_batch_without_entries_and_rows_without_entries():
     matrix = sp.csr_array((ROWS, COLUMNS), dtype="float32")
     model = _made()
-    _close(model.predict(matrix, verbose=0), model.predict(matrix.toarray(), verbose=0))
+    assert_close(model.predict(matrix, verbose=0), model.predict(matrix.toarray(), verbose=0))
     loss = model.train_on_batch(matrix, Y)
     assert np.all(np.isfinite(loss))
 
@@ -295,7 +287,7 @@ def test_a_wide_bag_of_words_trains_in_memory_of_a_batch(first):
 def test_weights_of_one_axis_are_an_array(more):
     weights, matrix = sp.coo_array(WEIGHT), sp.csr_array(X)
     found = _fit(_made(), matrix, Y, sample_weight=weights, **more)
-    _close(found, _fit(_made(), X, Y, sample_weight=WEIGHT, **more))
+    assert_close(found, _fit(_made(), X, Y, sample_weight=WEIGHT, **more))
 
 
 def test_a_matrix_stays_as_it_is():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from keras import layers, ops
+from keras3_traces import assert_close
 
 from kbench import backend as K
 from kbench.keras3.calls.program import programs
@@ -22,15 +23,6 @@ X = X.astype("float32")
 Y = DRAW.randn(ROWS, 2).astype("float32")
 S = sp.csr_matrix(X)
 W = DRAW.uniform(-1, 1, (COLUMNS, 3)).astype("float32")
-
-
-def _close(one, other, rtol=2e-5, atol=2e-6):
-    flat = [keras.tree.flatten(each) for each in (one, other)]
-    assert len(flat[0]) == len(flat[1])
-    for a, b in zip(*flat, strict=True):
-        a, b = np.asarray(a), np.asarray(b)
-        assert a.dtype == b.dtype and a.shape == b.shape
-        np.testing.assert_allclose(a, b, rtol, atol)
 
 
 PRODUCTS = {  # how -> the product of two factors, either of which may be a matrix of SciPy
@@ -124,7 +116,7 @@ OTHERS = {
 def test_every_other_function_takes_a_matrix_as_an_array(name, form):
     function = OTHERS[name]
     found, wanted = function(getattr(sp, form)(X)), function(X)
-    _close(found, wanted)
+    assert_close(found, wanted)
     for one, other in zip(keras.tree.flatten(found), keras.tree.flatten(wanted), strict=True):
         assert isinstance(one, np.ndarray) == isinstance(other, np.ndarray)
 
@@ -199,7 +191,7 @@ def test_a_constant_matrix_within_a_layer_passes_gradients(eager):
         model = keras.Sequential([Graph(matrix)])
         model.compile(keras.optimizers.SGD(0.05), "mse", run_eagerly=eager)
         found.append([[model.train_on_batch(X, Y) for _ in range(4)], model.get_weights()])
-    _close(*found, rtol=1e-4, atol=1e-5)
+    assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
 def test_a_matrix_multiplies_in_a_functional_model_and_in_a_loop():
@@ -217,7 +209,7 @@ def test_a_matrix_multiplies_in_a_functional_model_and_in_a_loop():
         model = keras.Model(inputs, outputs)
         model.compile(keras.optimizers.SGD(0.05), "mse")
         found.append([[model.train_on_batch(X, Y) for _ in range(4)], model.get_weights()])
-    _close(*found, rtol=1e-4, atol=1e-5)
+    assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
 OPERATORS = {

@@ -1,4 +1,4 @@
-"""What a function of Keras 3 gives as part of a graph that is built by symbols."""
+"""What a function of Keras 3 gives as part of a graph of symbols; whether results are near."""
 
 from __future__ import annotations
 
@@ -21,3 +21,14 @@ def in_a_trace(function: Callable[..., Any], arrays: list[np.ndarray]) -> list[n
     nodes = [one.held for one in found if is_traced(one)]
     values = iter(K.function([one.held for one in symbols], nodes)(list(map(to_held, arrays))))
     return [from_held(next(values), one.dtype) if is_traced(one) else one for one in found]
+
+
+def assert_close(one: Any, other: Any, rtol: float = 2e-5, atol: float = 2e-6) -> None:
+    """Results of the same structure, of the same dtypes and shapes, and nearly the same values."""
+    flat = [tree.flatten(each) for each in (one, other)]
+    assert len(flat[0]) == len(flat[1])
+    for a, b in zip(*flat, strict=True):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.dtype == b.dtype and a.shape == b.shape
+        wide = "complex128" if a.dtype.kind == "c" else "float64"
+        np.testing.assert_allclose(a.astype(wide), b.astype(wide), rtol, atol)

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import Any
 
 import nbformat
 import pytest
-from browser_lab import Browser, Lab, until
+from browser_lab import WIDGET_CELLS, Browser, Lab, skip_without, until
 from browser_page import controls, poor_contrast
 
-if importlib.util.find_spec("nbclassic") is None:
-    pytest.skip(
-        "nbclassic is not installed: pip install -e '.[front-ends]', as .ci/run does",
-        allow_module_level=True,
-    )
-
+skip_without("nbclassic")
 pytestmark = pytest.mark.slow
 
 CELLS = (
-    """%load_ext kbench
-import time
-import numpy as np
-import kbench
-from kbench import backend as K
-w = K.variable(np.random.RandomState(0).normal(size=(4, 6, 8)), name="w")
-y = K.softmax(K.relu(w))""",
-    "w",
-    "kbench.TensorView(w, 'w', mode='heat map')",
-    "kbench.GraphView(y)",
-    "kbench.ConfigPanel()",
+    f"%load_ext kbench\nimport time\n{WIDGET_CELLS[0]}",
+    *WIDGET_CELLS[1:],
     "print(K.floatx())",
 )
 # Long enough for a bar on a machine that is busy: one is shown from half a second on.

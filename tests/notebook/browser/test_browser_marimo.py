@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser_lab import MORTAL, ROOT, Browser, free_port, until
+from browser_lab import Browser, free_port, serving, skip_without
 from browser_page import poor_contrast
 
-if importlib.util.find_spec("marimo") is None:
-    pytest.skip(
-        "marimo is not installed: pip install -e '.[front-ends]', as .ci/run does",
-        allow_module_level=True,
-    )
-
+skip_without("marimo")
 pytestmark = pytest.mark.slow
 
 BOOK = """
@@ -59,19 +50,11 @@ def marimo(home: Path, theme: str) -> Iterator[str]:
     """Where marimo shows the book; it listens on the loopback address alone."""
     (home / "book.py").write_text(BOOK)
     (home / "pyproject.toml").write_text(f'[tool.marimo.display]\ntheme = "{theme}"\n')
-    port, log = free_port(), home / "log"
-    words = [sys.executable, "-c", MORTAL, "-m", "marimo", "run", "book.py", "--headless"]
-    words += ["--no-token", "--host", "127.0.0.1", "--port", str(port)]
-    environment = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT)}
-    environment["XDG_CONFIG_HOME"] = environment["XDG_STATE_HOME"] = str(home)
-    with log.open("w") as out:
-        server = subprocess.Popen(words, cwd=home, env=environment, stdout=out, stderr=out)
-    until(lambda: "http" in log.read_text(), lambda: f"marimo's start: {log.read_text()}", 60)
-    try:
+    port = free_port()
+    words = ["marimo", "run", "book.py", "--headless", "--no-token", "--host", "127.0.0.1"]
+    folders = dict.fromkeys(("XDG_CONFIG_HOME", "XDG_STATE_HOME"), str(home))
+    with serving([*words, "--port", str(port)], home, folders, "http"):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

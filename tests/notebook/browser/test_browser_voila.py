@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,28 +9,12 @@ from typing import Any
 
 import nbformat
 import pytest
-from browser_lab import MORTAL, ROOT, Browser, free_port, until
+from browser_lab import WIDGET_CELLS, Browser, free_port, serving, skip_without, until
 from browser_page import poor_contrast
 
-if importlib.util.find_spec("voila") is None:
-    pytest.skip(
-        "voila is not installed: pip install -e '.[front-ends]', as .ci/run does",
-        allow_module_level=True,
-    )
-
+skip_without("voila")
 pytestmark = pytest.mark.slow
 
-CELLS = (
-    """import numpy as np
-import kbench
-from kbench import backend as K
-w = K.variable(np.random.RandomState(0).normal(size=(4, 6, 8)), name="w")
-y = K.softmax(K.relu(w))""",
-    "w",
-    "kbench.TensorView(w, 'w', mode='heat map')",
-    "kbench.GraphView(y)",
-    "kbench.ConfigPanel()",
-)
 WIDGETS = 3
 """How many of the cells show one."""
 
@@ -44,22 +24,14 @@ def voila(home: Path, theme: str) -> Iterator[str]:
     """Where Voila shows the notebook; it listens on the loopback address alone."""
     book = nbformat.v4.new_notebook()
     book.metadata["kernelspec"] = {"name": "python3", "display_name": "Python 3"}
-    book.cells = [nbformat.v4.new_code_cell(code) for code in CELLS]
+    book.cells = [nbformat.v4.new_code_cell(code) for code in WIDGET_CELLS]
     nbformat.write(book, home / "book.ipynb")
-    port, log = free_port(), home / "log"
-    words = [sys.executable, "-c", MORTAL, "-m", "voila", "book.ipynb", "--no-browser"]
-    words += [f"--theme={theme}", "--Voila.ip=127.0.0.1", f"--port={port}"]
-    environment = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT)}
-    for name in ("CONFIG", "DATA", "RUNTIME"):
-        environment[f"JUPYTER_{name}_DIR"] = str(home / name.lower())
-    with log.open("w") as out:
-        server = subprocess.Popen(words, cwd=home, env=environment, stdout=out, stderr=out)
-    until(lambda: "is running at" in log.read_text(), lambda: f"Voila: {log.read_text()}", 60)
-    try:
+    port = free_port()
+    words = ["voila", "book.ipynb", "--no-browser", f"--theme={theme}", "--Voila.ip=127.0.0.1"]
+    names = {f"JUPYTER_{name}_DIR": name.lower() for name in ("CONFIG", "DATA", "RUNTIME")}
+    folders = {variable: str(home / folder) for variable, folder in names.items()}
+    with serving([*words, f"--port={port}"], home, folders, "is running at"):
         yield f"http://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 def shown(page: Any) -> int:

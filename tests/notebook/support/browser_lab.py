@@ -7,6 +7,7 @@ KBENCH_BROWSER_PICTURES names, else below pytest's own temporary folder.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -17,11 +18,13 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -177,6 +180,46 @@ class Lab:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
+
+
+WIDGET_CELLS = (
+    """import numpy as np
+import kbench
+from kbench import backend as K
+w = K.variable(np.random.RandomState(0).normal(size=(4, 6, 8)), name="w")
+y = K.softmax(K.relu(w))""",
+    "w",
+    "kbench.TensorView(w, 'w', mode='heat map')",
+    "kbench.GraphView(y)",
+    "kbench.ConfigPanel()",
+)
+"""A notebook that shows a value and three widgets."""
+
+
+def skip_without(name: str) -> None:
+    """Skip the tests of a file whose front end is not installed."""
+    if importlib.util.find_spec(name) is None:
+        pytest.skip(
+            f"{name} is not installed: pip install -e '.[front-ends]', as .ci/run does",
+            allow_module_level=True,
+        )
+
+
+@contextmanager
+def serving(
+    words: Sequence[str], home: Path, variables: Mapping[str, str], sign: str
+) -> Iterator[None]:
+    """A front end of the module `words[0]`, which knows `home` alone, from its `sign` on."""
+    environment = {**os.environ, "HOME": str(home), "PYTHONPATH": str(ROOT), **variables}
+    command, log = [sys.executable, "-c", MORTAL, "-m", *words], home / "log"
+    with log.open("w") as out:
+        server = subprocess.Popen(command, cwd=home, env=environment, stdout=out, stderr=out)
+    try:
+        until(lambda: sign in log.read_text(), lambda: f"{words[0]}: {log.read_text()}", 60)
+        yield
+    finally:
+        server.terminate()
+        server.wait(20)
 
 
 def free_port() -> int:
