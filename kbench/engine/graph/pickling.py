@@ -29,7 +29,7 @@ from kbench.engine.graph.variables import Variable, store_lock
 
 T = TypeVar("T")
 
-FORMAT = 2
+FORMAT = 3
 """Counts changes of what follows, for bytes of other versions."""
 STRIDE = 48
 """Nodes, each the input of the next, that pickle goes down by recursion. Each takes four of
@@ -109,7 +109,14 @@ def _checksum(
     near = [_lasting_name(node) for node in (*inputs, *controls)]
     entries = str(spec) if type(spec) is not Spec else (spec.dtype, spec.shape, spec.value)
     text = f"{kind.__name__} {name} {told} {rules} {near} {spec.sparse} {entries}"
-    return checksums.of_text(text, attrs)
+    return checksums.of_text(text, attrs, _tensors_of)
+
+
+def _tensors_of(part: object) -> object:
+    """Of a part of an attribute the tensors: a loop's step is made of some, and gives some."""
+    if isinstance(part, Tensor):
+        return _lasting_name(part)
+    return getattr(part, "step_tensors", None)
 
 
 def _lasting_name(node: Tensor) -> str:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from kbench import backend as K
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.execute.function import Function
 from kbench.engine.graph import pickling
+from kbench.engine.graph.traverse import walk
 
 
 def step() -> Function:
@@ -57,6 +59,25 @@ def test_damage_is_found(made: bytes, found: bytes) -> None:
     assert made in data
     with pytest.raises(ArgumentError, match="are damaged|which this kbench does not have"):
         pickle.loads(data.replace(made, found))
+
+
+@pytest.mark.parametrize("part", ["emits", "body"])
+def test_a_loop_of_other_tensors_is_found(part: str) -> None:
+    """Bytes may name another tensor that is there, too, of the same shape and dtype."""
+    x = K.placeholder((2, 4, 3))
+    _, y, _ = K.rnn(lambda a, s: (a * 2.0 + s[0], [a + s[0]]), x, [x[:, 0] * 0.0])
+    (loop,) = [node for node in walk([y]) if part in node.attrs]
+    step, emits = loop.attrs["body"], loop.attrs["emits"]
+    others = {
+        "emits": (emits[0]._replace(tensor=step.after[-1]), *emits[1:]),
+        "body": replace(step, after=step.after[::-1]),
+    }
+    make, (version, stations, *told, held, checksum) = pickling.reduced(loop)[:2]
+    assert make(version, stations, *told, held, checksum).spec == loop.spec
+    name, inputs, attrs, *rest = told[-1]
+    told[-1] = (name, inputs, {**attrs, part: others[part]}, *rest)
+    with pytest.raises(ArgumentError, match="'loop' has another checksum"):
+        make(version, stations, *told, held, checksum)
 
 
 FUZZ = """

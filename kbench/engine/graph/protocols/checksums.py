@@ -6,7 +6,7 @@ They find damage, not forgery: what pickle reads can do anything, whatever its c
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -49,30 +49,34 @@ def unharmed_value(value: object, spec: Spec, checksum: int, name: str) -> Held:
     return np.require(value, requirements="A")
 
 
-def of_text(text: str, parts: Mapping[str, object]) -> int:
+def of_text(
+    text: str, parts: Mapping[str, object], told: Callable[[object], object] = lambda _: None
+) -> int:
     """Of a text, and of numbers, texts and arrays by their names, and of containers of them.
 
-    Whatever else there is does not count, but for what has a state of its own in the engine, as
-    random numbers have their seed and place.
+    Of whatever else there is `told` says what counts, as the names of tensors do, and None of the
+    rest; but what has a state of its own in the engine counts by that, as random numbers do by
+    their seed and place.
     """
     if parts:
-        text += repr([(key, _plain(part)) for key, part in parts.items()])
+        text += repr([(key, _plain(part, told)) for key, part in parts.items()])
     return zlib.crc32(text.encode("utf-8", "surrogatepass"))
 
 
-def _plain(value: object) -> object:
+def _plain(value: object, told: Callable[[object], object]) -> object:
     """A value as what has the same text in every process."""
     kind = type(value)
     if kind in _PLAIN:
         return value
     if isinstance(value, (tuple, list)):
-        return [_plain(entry) for entry in value]
+        return [_plain(entry, told) for entry in value]
     if isinstance(value, Mapping):
-        return "map", [(_plain(key), _plain(entry)) for key, entry in value.items()]
+        return "map", [(_plain(key, told), _plain(entry, told)) for key, entry in value.items()]
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufc":
         return value.dtype.str, value.shape, of_value(value)
     if isinstance(value, slice):
-        return [_plain(entry) for entry in (value.start, value.stop, value.step)]
+        return [_plain(entry, told) for entry in (value.start, value.stop, value.step)]
     if kind.__module__.startswith(_OURS) and kind.__getstate__ is not object.__getstate__:
-        return _plain(value.__getstate__())
-    return None
+        return _plain(value.__getstate__(), told)
+    known = told(value)
+    return None if known is None else _plain(known, told)
