@@ -14,6 +14,7 @@ from kbench.engine.core import fork_safety
 from kbench.engine.runtime import profile
 from kbench.notebook.base import redraw
 from kbench.workbench.inspector.recorder import MAX_RUNS, Recorder
+from kbench.workbench.kernel import pane_channel
 
 REST_SECONDS = 1.0
 """Seconds between some calls that are recorded and the next ones, so that loops do not feel it."""
@@ -122,5 +123,5 @@ def earlier() -> Recorder | None:
 
 
 def _workbench() -> Recorder | None:
-    channel = getattr(redraw.shell(), "_kbench_channel", None)
+    channel = pane_channel.of(redraw.shell())
     return None if channel is None else channel.inspector.recorder

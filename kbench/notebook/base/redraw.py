@@ -18,8 +18,8 @@ from kbench.engine.core import fork_safety
 from kbench.engine.runtime.signal import Signal
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector.namespace import View
+from kbench.workbench.kernel import pane_channel
 from kbench.workbench.protocol.names import VariableRow
-from kbench.workbench.watches.watch_lines import channel
 
 if TYPE_CHECKING:
     from _typeshed import SupportsRichComparison
@@ -186,7 +186,7 @@ def in_terminal() -> bool:
     running = shell()
     if running is None or getattr(running, "kernel", None) is None:
         return True
-    return channel(running) is not None
+    return pane_channel.of(running) is not None
 
 
 def named(

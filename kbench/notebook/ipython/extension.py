@@ -15,6 +15,7 @@ from kbench.notebook.exploration.explore_magics import ExploreMagics
 from kbench.notebook.html import html
 from kbench.notebook.ipython import blanks, error_report, progress_bar, show
 from kbench.notebook.ipython.magics import KbenchMagics
+from kbench.workbench.kernel import pane_channel
 from kbench.workbench.watches import watched_set
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ _KINDS = ("line", "cell")
 _MAGICS = (KbenchMagics, ExploreMagics)
 _SHOWN = html.CLASSES
 _ATTRIBUTE = "_kbench_unload"
-_WORKBENCH = "_kbench_channel"
 
 
 def load_ipython_extension(shell: Shell) -> None:
@@ -34,7 +34,7 @@ def load_ipython_extension(shell: Shell) -> None:
     undo: list[Callable[[], None]] = []
     setattr(shell, _ATTRIBUTE, undo)
     steps: list[Callable[[Shell], Callable[[], None]]] = [_add_magics, _add_formatter]
-    if getattr(shell, _WORKBENCH, None) is None:
+    if pane_channel.of(shell) is None:
         steps += [error_report.install, _name_places]
         if hasattr(shell, "kernel"):  # in a terminal there is nothing that could be redrawn
             steps.append(progress_bar.install)

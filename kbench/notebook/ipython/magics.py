@@ -42,12 +42,13 @@ from kbench.workbench.analysis import job_rows, plan_text
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.recorder import Recorder
+from kbench.workbench.kernel import pane_channel
 from kbench.workbench.lessons.lesson_coach import Coach
 from kbench.workbench.lessons.lesson_files import LessonError, load
 from kbench.workbench.nan import nan_verbs, nan_words
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.runs import PlanStep
-from kbench.workbench.watches import watch_lines, watched_set
+from kbench.workbench.watches import watched_set
 from kbench.workbench.watches.watch_lines import WatchLines, words
 
 
@@ -120,7 +121,7 @@ class KbenchMagics(Magics):
             for name in done:
                 config.assign(name, before[name])
             raise UsageError(f"nothing was changed: {error.reason}") from None
-        settled = bool(pairs) or watch_lines.channel(self._running) is not None
+        settled = bool(pairs) or pane_channel.of(self._running) is not None
         return _pairs("kbench settings", _settings()) if settled else _panel()
 
     @line_magic

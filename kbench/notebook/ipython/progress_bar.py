@@ -25,6 +25,7 @@ from kbench.notebook.html import views
 from kbench.notebook.markup.markup import Html, element, escape, join
 from kbench.notebook.markup.style import OUTPUT
 from kbench.workbench.core_types import JsonObject
+from kbench.workbench.kernel import pane_channel
 from kbench.workbench.progress import courses, loops, pace
 from kbench.workbench.progress import progress as cell_progress
 from kbench.workbench.progress.duration import clock
@@ -256,7 +257,7 @@ def progress(
     found = cell_progress.progress(iterable, total, name)
     running = shell()
     if running is not None and hasattr(running, "kernel") and not hasattr(running, _BARS):
-        if getattr(running, "_kbench_channel", None) is None:  # the workbench tells the pace itself
+        if pane_channel.of(running) is None:  # the workbench tells the pace itself
             install(running)
             getattr(running, _BARS).before_cell()  # this cell has begun already
     return found

@@ -22,7 +22,14 @@ from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.errors import did_you_mean, explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.inspector import Inspector
-from kbench.workbench.kernel import array_pictures, cell_names, magics, output_width, value_magic
+from kbench.workbench.kernel import (
+    array_pictures,
+    cell_names,
+    magics,
+    output_width,
+    pane_channel,
+    value_magic,
+)
 from kbench.workbench.output import kernel_prints
 from kbench.workbench.protocol import messages
 from kbench.workbench.watches import watched_set
@@ -39,9 +46,6 @@ if TYPE_CHECKING:
         Shell,
         WireSession,
     )
-
-CHANNEL_ATTRIBUTE = "_kbench_channel"
-"""Of a shell: what leads from it to the panes of a front end."""
 
 
 class Channel:
@@ -111,11 +115,11 @@ class Channel:
 
 def load_ipython_extension(shell: Shell) -> None:
     """Set the kernel up; a second time changes nothing."""
-    if getattr(shell, CHANNEL_ATTRIBUTE, None) is not None:
+    if pane_channel.of(shell) is not None:
         return
     channel = Channel(shell)
     prepare(shell, channel.publish)
-    setattr(shell, CHANNEL_ATTRIBUTE, channel)
+    setattr(shell, pane_channel.ATTRIBUTE, channel)
     # Not pre_execute and post_execute: ipykernel's comms trigger those for every message, too.
     shell.events.register("pre_run_cell", lambda _info: channel.inspector.cell_started())
     shell.events.register(

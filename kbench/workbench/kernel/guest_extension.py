@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.core import errors
 from kbench.workbench.errors import explanation
-from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, Channel, number_of, place_name
+from kbench.workbench.kernel import pane_channel
+from kbench.workbench.kernel.extension import Channel, number_of, place_name
 from kbench.workbench.protocol import messages
 
 if TYPE_CHECKING:
@@ -22,11 +23,7 @@ _GUEST_ATTRIBUTE = "_kbench_guest"
 def load_ipython_extension(shell: Shell) -> None:
     """Open the inspector to front ends; a second time, or in a kernel of kbench, a no-op."""
     kernel: Kernel | None = getattr(shell, "kernel", None)
-    if (
-        kernel is None
-        or getattr(shell, CHANNEL_ATTRIBUTE, None)
-        or getattr(shell, _GUEST_ATTRIBUTE, None)
-    ):
+    if kernel is None or pane_channel.of(shell) or getattr(shell, _GUEST_ATTRIBUTE, None):
         return
     channel = Channel(shell)
     setattr(shell, _GUEST_ATTRIBUTE, channel)

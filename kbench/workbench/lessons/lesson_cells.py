@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kbench.workbench.kernel import pane_channel
+
 if TYPE_CHECKING:
     from kbench.workbench.ipython_types import Shell
 
@@ -15,8 +17,6 @@ if TYPE_CHECKING:
 PUSH_KIND = "lesson"
 """The kind of the push that brings a verdict."""
 CLOSING_CODE = "%lesson off"
-_CHANNEL_ATTRIBUTE = "_kbench_channel"
-"""As in kernel/extension.py, which the terminal cannot load."""
 
 
 def judging_code(number: int, exercise: str, ticket: int) -> str:
@@ -36,7 +36,8 @@ def judge_here(shell: Shell, number: int, exercise: str, ticket: int) -> None:
     from kbench.workbench.lessons.lesson_files import LessonError, load
     from kbench.workbench.protocol import messages  # in the kernel only
 
-    channel = getattr(shell, _CHANNEL_ATTRIBUTE)
+    channel = pane_channel.of(shell)
+    assert channel is not None  # the kernel of a workbench
     data = {"exercise": exercise, "ticket": ticket}
     try:
         with channel.inspector.recorder.ignoring_runs():

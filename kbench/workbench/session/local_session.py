@@ -238,7 +238,8 @@ def _make_shell(session: LocalSession, namespace: dict[str, object] | None) -> i
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
-    from kbench.workbench.kernel.extension import CHANNEL_ATTRIBUTE, offer, prepare
+    from kbench.workbench.kernel import pane_channel
+    from kbench.workbench.kernel.extension import offer, prepare
 
     class Hook(DisplayHook):
         def start_displayhook(self) -> None: ...
@@ -277,6 +278,6 @@ def _make_shell(session: LocalSession, namespace: dict[str, object] | None) -> i
     made = build(user_ns=namespace, config=settings)
     shell = cast("ipython_types.Shell", made)
     prepare(shell, session.publish)
-    setattr(shell, CHANNEL_ATTRIBUTE, session)  # as a kernel's shell has its channel
+    setattr(shell, pane_channel.ATTRIBUTE, session)  # as a kernel's shell has its channel
     offer(shell, "input", session.next_answer)
     return shell

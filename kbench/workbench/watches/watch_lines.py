@@ -3,30 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol
 
-from kbench.workbench.core_types import JsonObject
 from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.watches.watched_set import WatchedSet
 from kbench.workbench.watches.watches import Watches
-
-if TYPE_CHECKING:
-    from kbench.workbench.ipython_types import Shell
-
-_CHANNEL_ATTRIBUTE = "_kbench_channel"
-"""As in kernel/extension.py, which a notebook need not load."""
-
-
-class PaneChannel(Protocol):
-    """What tells the panes of a terminal something that they have not asked for."""
-
-    def publish(self, message: JsonObject) -> None: ...
-
-
-def channel(shell: Shell) -> PaneChannel | None:
-    """What leads from a shell to the panes of a terminal, None where there are none."""
-    found: PaneChannel | None = getattr(shell, _CHANNEL_ATTRIBUTE, None)
-    return found
 
 
 class WatchLines:
