@@ -35,10 +35,18 @@ _IMPORTED = re.compile(r"cannot import name '(\w+)' from '([\w.]+)'")
 _ATTRIBUTE = re.compile(r"module '([\w.]+)' has no attribute '(\w+)'$")
 _MAGIC = re.compile(r"(?:Line|Cell) magic (?:function )?`(%+)(\w+)` not found")
 _SAID = "did you mean"
+_IMPORTS = {
+    "K": "from kbench import backend as K",
+    "np": "import numpy as np",
+    "plt": "import matplotlib.pyplot as plt",
+    "pd": "import pandas as pd",
+}
+"""What brings the names that everybody gives these modules. A kernel of Jupyter has none of them;
+the prompts of kbench have the first two."""
 
 
 def meant(error: BaseException, shell: Shell | None = None) -> str:
-    """The name that was probably meant, as it is to be written; '' where none is near.
+    """The name that was meant, as it is to be written, or its import; '' where none is near.
 
     `shell` knows the magics. Runs no code of the user's but an object's own `__dir__`.
     """
@@ -53,6 +61,8 @@ def meant(error: BaseException, shell: Shell | None = None) -> str:
 def words(error: BaseException, shell: Shell | None = None) -> str:
     """`Did you mean K.relu?`, '' where no name is near."""
     name = meant(error, shell)
+    if name in _IMPORTS.values():
+        return f"Import it first: {name}"
     return f"Did you mean {name}?" if name else ""
 
 
@@ -115,6 +125,8 @@ def _functions() -> list[str]:
 
 
 def _variable(name: str, frame: FrameType | None) -> str:
+    if name in _IMPORTS:
+        return _IMPORTS[name]
     functions = _functions()
     if name in functions:
         return f"K.{name}"
@@ -145,6 +157,8 @@ def _is_backend(held: object) -> bool:
 
 def _imported(error: ImportError, text: str) -> str:
     if found := _IMPORTED.search(text):
+        if found.groups() == ("K", "kbench"):
+            return _IMPORTS["K"]
         return nearest(found[1], dir(sys.modules.get(found[2], builtins)))
     parent, _, name = (error.name or "").rpartition(".")
     if not isinstance(error, ModuleNotFoundError) or not name:

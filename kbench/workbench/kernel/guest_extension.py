@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbench.engine.core import errors
-from kbench.workbench.errors import explanation
 from kbench.workbench.kernel import pane_channel
-from kbench.workbench.kernel.extension import Channel, number_of, place_name
+from kbench.workbench.kernel.extension import Channel, number_of, place_name, tell_error
 from kbench.workbench.protocol import messages
 
 if TYPE_CHECKING:
@@ -34,8 +33,8 @@ def load_ipython_extension(shell: Shell) -> None:
 
 
 def _ended(channel: Channel, result: CellResult) -> None:
-    """A cell has ended: tell what a KbenchError knows, and which names have changed."""
+    """A cell has ended: tell what is known of its error, and which names have changed."""
     error = getattr(result, "error_in_exec", None)
-    if isinstance(error, errors.KbenchError):
-        channel.publish(messages.push("error", explanation.detail(error)))
+    if isinstance(error, BaseException):
+        tell_error(channel.publish, error)
     channel.inspector.cell_ended(number_of(result))

@@ -51,6 +51,15 @@ MEANT = [
 ]
 
 
+IMPORTS = [
+    ("del K; K.ones((2,))", "from kbench import backend as K"),
+    ("from kbench import K", "from kbench import backend as K"),
+    ("del np; np.ones(2)", "import numpy as np"),
+    ("plt.plot([1])", "import matplotlib.pyplot as plt"),
+    ("pd.DataFrame()", "import pandas as pd"),
+]
+
+
 def raised(code: str) -> BaseException:
     names: dict[str, Any] = {"K": K, "np": np}
     linecache.cache["<cell>"] = len(code), None, code.splitlines(keepends=True), "<cell>"
@@ -69,6 +78,11 @@ def test_what_was_meant(code: str, meant: str) -> None:
         meant = ""
     assert did_you_mean.meant(error) == meant
     assert did_you_mean.detail(error) == ({"meant": f"Did you mean {meant}?"} if meant else {})
+
+
+@pytest.mark.parametrize(("code", "statement"), IMPORTS)
+def test_a_module_that_was_not_imported(code: str, statement: str) -> None:
+    assert did_you_mean.detail(raised(code)) == {"meant": f"Import it first: {statement}"}
 
 
 def test_an_object_that_cannot_list_its_names_is_none_the_worse() -> None:

@@ -178,6 +178,14 @@ def test_errors_of_both_are_drawn_in_the_users_expression(owner: Owner, guest: W
         assert error.detail["source"] == ["KK.dot(w, w)"] and error.detail["function"] == "dot"
 
 
+def test_a_name_that_is_missing_is_told_in_cells_of_both(owner: Owner, guest: Watched) -> None:
+    """Somebody's kernel has no K: the first line that is tried there says how it gets one."""
+    owner.run("K.ones((2,))")
+    guest.run("K.zeros((2,))")
+    for error in guest.until(lambda: guest.of(events.Error)[1:] and guest.of(events.Error)):
+        assert error.detail == {"meant": "Import it first: from kbench import backend as K"}
+
+
 @pytest.mark.parametrize("code", ["x = (1 +", "if True:\nx", "if 1:\n\tx\n        y", "a b"])
 def test_syntax_errors_of_both_name_the_cell(code: str, owner: Owner, guest: Watched) -> None:
     guest.run(code)
