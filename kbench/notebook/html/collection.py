@@ -11,6 +11,7 @@ from typing import TypeGuard
 
 from kbench.engine.inspect import describe
 from kbench.notebook.html.allowance import ReadBudget
+from kbench.notebook.markup.columns import wrapped
 from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES, Html, element, escape, table
 from kbench.notebook.markup.style import STYLE
 from kbench.workbench.inspector import summary
@@ -47,7 +48,9 @@ def text(value: Values) -> str:
 
 def entries(value: Values) -> Html:
     """The entries as a table: where, what kind, and the summary line."""
-    rows = [(key, kind, escape(what, _SUMMARY_CHARACTERS)) for key, kind, what in _rows(value)]
+    rows = [
+        (key, kind, wrapped(escape(what, _SUMMARY_CHARACTERS))) for key, kind, what in _rows(value)
+    ]
     total = len(rows)
     while True:
         content = _drawn(rows, total, value)

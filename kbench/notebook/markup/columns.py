@@ -46,6 +46,11 @@ class Columns(Struct, frozen=True):
         return element("div", inner, class_="kb-cols")
 
 
+def wrapped(words: Html) -> Html:
+    """A cell that breaks at blanks where the table is too wide; all others are one line."""
+    return element("div", words, class_="kb-words")
+
+
 def share(part: float) -> Html:
     """A bar, and the share in percent, which is all of it for those who do not see it."""
     full = max(round(part * BAR_CHARACTERS), 1 if part > 0.005 else 0)

@@ -65,6 +65,7 @@ _RULES = (
     "white-space:nowrap;font-weight:400}",
     f".kb-v thead th{{{_LABEL}}}",
     ".kb-v .kb-text td,.kb-v .kb-text th{text-align:left}",
+    ".kb-v .kb-words{white-space:normal}",
     *(
         f".kb-v .kb-{sign}{level}{{background:rgb({hue}/{share})}}"
         for sign, hue in _SHADES.items()

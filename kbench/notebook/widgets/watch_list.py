@@ -14,6 +14,7 @@ from kbench.notebook.base.dropdown import Dropdown
 from kbench.notebook.base.namespace_widget import NamespaceWidget, button, name_options
 from kbench.notebook.drawing import loss_picture
 from kbench.notebook.html import views
+from kbench.notebook.markup.columns import wrapped
 from kbench.notebook.markup.markup import Html, element, join
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.kernel import live_sampling
@@ -226,7 +227,8 @@ class WatchList(NamespaceWidget):
             said = element("p", views.long(message or EMPTY), class_="kb-note", role="status")
             return views.styled(join([said, losses]))
         lines: list[tuple[object, ...]] = [
-            (row.expression, views.long(row.before), views.long(_value(row))) for row in rows
+            (row.expression, views.long(row.before), wrapped(views.long(_value(row))))
+            for row in rows
         ]
         heads: tuple[str, ...] = ("watch", "before", "now")
         if any(courses):
