@@ -30,6 +30,9 @@ and a multiple for each row would be more than there are registers for."""
 ADD, PAST = 1, 2
 """What `add` may be beside 0: add to C; or write rows of whole vectors, which begin on cache lines,
 past the caches, which are spared reading the lines first. That is for results they cannot hold."""
+FAR = 4
+"""Beside these: rows of A lie in memory, one element after the other (step_m), and are asked for
+`PREFETCH_ROWS` steps of k before they are needed, as those of B always are."""
 
 
 def geometry(dtype: str) -> tuple[int, int]:
@@ -161,6 +164,8 @@ class _Tile(Emitter):
         a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, columns, add = (
             self.integer(build, self.function.args[0], 8 * i) for i in range(ARGUMENT_COUNT)
         )
+        is_far = build.icmp_unsigned("!=", build.and_(add, number(FAR)), number(0))
+        add = build.and_(add, number(ADD | PAST))
         masks = self.masks(build, columns, self.vectors)
         # Were the addresses of the rows known to be steps apart, each would be made of the one
         # before: a chain of sums through all rows, as long as their products take.
@@ -169,6 +174,8 @@ class _Tile(Emitter):
             for row in range(1, ROWS_PER_ADDRESS)
         ]
         ahead = self.unrelated(build, build.mul(step_b, number(PREFETCH_ROWS)))
+        far = build.select(is_far, build.mul(step_k, number(PREFETCH_ROWS)), number(0))
+        far = self.unrelated(build, far)  # of no distance is a line that is there: next to nothing
         places = self.places(build, c, step_c)
         tap, in_tap = self.block("tap")
         begins = [(entry, self.nothing), *self.starts(build, tap, places, add)]
@@ -190,6 +197,9 @@ class _Tile(Emitter):
         sums = {q: in_inner.phi(self.vector) for q in self.cells}
         now = [self.unrelated(in_inner, address) for address in a_k]
         self.ask_ahead(in_inner, b_k, ahead)
+        for element in (0, self.rows - 1):
+            shift = in_inner.add(far, number(element * self.size))
+            self.prefetch(in_inner, in_inner.add(now[0], shift))
         new = self.step(in_inner, now, b_k, shifts, sums)
         next_b = in_inner.add(b_k, step_b)
         next_a = [in_inner.add(address, step_k) for address in now]

@@ -262,9 +262,9 @@ def _planned_sums(
     taps = len(planes.offsets) * len(rows.offsets)
     channels, filters = x[4], g[4]
     height = math.prod(g[:3])
-    cut = cut_sums(height, columns, taps, channels, filters, tiles.size)
-    direct = columns.low >= 0 and columns.low + columns.width <= x[3]
     packs = filters % tiles.lanes != 0 or filters >= 256
+    cut = cut_sums(height, columns, taps, channels, filters, tiles.size, packs)
+    direct = columns.low >= 0 and columns.low + columns.width <= x[3]
     wide = -(-filters // tiles.lanes) * tiles.lanes
     extent = (cut.across - 1) * columns.stride + columns.reach
     areas = (

@@ -175,14 +175,28 @@ class Sums(Struct, frozen=True):
 
 MAX_PARTIAL_BYTES = 32 * 2**20
 """Memory of all partial sums of a gradient to a kernel."""
+PARTIAL_SHARE = 4
+"""Partial sums may have the bytes of both images divided by this; more, where there are few items.
+Each is cleared, added to and joined: for a large kernel that takes longer than its products."""
+MIN_BLOCK = 32
+"""Channels of an item, where partial sums are dear."""
 CHUNK_PIXELS = 448
 """Pixels added up in registers before the sums go back to memory."""
 
 
 def cut_sums(
-    rows: int, columns: WindowAxis, taps: int, channels: int, filters: int, itemsize: int
+    rows: int,
+    columns: WindowAxis,
+    taps: int,
+    channels: int,
+    filters: int,
+    itemsize: int,
+    packs: bool,
 ) -> Sums:
-    """Cut the gradient to a kernel of taps rows of columns, channels and filters."""
+    """Cut the gradient to a kernel of taps rows of columns, channels and filters.
+
+    Where every item `packs` the gradient of its rows, few blocks of channels share a row.
+    """
     column_taps = len(columns.offsets)
     block = channels
     if channels > 128:
@@ -198,7 +212,13 @@ def cut_sums(
     wanted = max(
         -(-2 * MIN_ITEMS // (blocks * bundles)), work // (8 * ITEM_PRODUCTS * blocks * bundles)
     )
-    room = max(1, MAX_PARTIAL_BYTES // max(1, size))
+    images = rows * columns.count * (channels + filters) * itemsize
+    cheap = images // (PARTIAL_SHARE * max(1, size))
+    if wanted > cheap and not packs:
+        more = min(-(-MIN_ITEMS // (max(1, cheap) * bundles)), channels // MIN_BLOCK)
+        block = -(-channels // max(blocks, more))
+        blocks = -(-channels // block)
+    room = min(max(cheap, -(-MIN_ITEMS // (blocks * bundles))), MAX_PARTIAL_BYTES // max(1, size))
     parts = max(1, min(wanted, room, -(-pieces // together)))
     each = -(-pieces // parts)
     parts = -(-pieces // each)

@@ -15,7 +15,7 @@ from kbench.engine.jit.launch import first_right
 from kbench.engine.jit.service import service, stats
 from kbench.engine.kernels import registry
 from kbench.engine.kernels.conv import api as conv
-from kbench.engine.kernels.conv import direct
+from kbench.engine.kernels.conv import direct, tiling
 from kbench.engine.kernels.conv.launch import Tiles
 from kbench.engine.kernels.depthwise import api as depthwise
 from kbench.engine.runtime import config, cpu_caches
@@ -107,6 +107,7 @@ def run_depthwise(way, out, first, second, *geometry):
 SIZES = [
     ((9,), (3,), (7,), (1,), (0,), (1,), 2, 3, 5),
     ((33,), (5,), (33,), (1,), (2,), (1,), 1, 16, 32),
+    ((33,), (5,), (33,), (1,), (2,), (1,), 3, 100, 64),  # blocks of channels share a row
     ((40,), (3,), (38,), (1,), (4,), (2,), 3, 5, 20),  # causal
     ((2100,), (3,), (1051,), (2,), (2,), (1,), 2, 4, 9),  # rows cut into pieces
     ((7, 6), (3, 3), (7, 6), (1, 1), (1, 1), (1, 1), 2, 4, 33),
@@ -148,6 +149,28 @@ def test_every_way_agrees_with_loops(size, dtype):
     space, window, places, *geometry, images, channels, filters = size
     arrays = operands(space, window, places, images, channels, filters, dtype)
     check_all(*arrays, geometry, run_found)
+
+
+# (rows, columns, taps of rows and of columns, channels, filters, most parts)
+SUMS = [
+    (32, 252, 1, 5, 128, 128, 8),
+    (32 * 56, 56, 1, 1, 64, 64, 64),
+    (32 * 56, 56, 3, 3, 64, 64, 64),
+    (64 * 8, 8, 5, 5, 128, 128, 2),
+    (32 * 14, 14, 3, 3, 256, 192, 2),
+    (8, 20, 1, 3, 4, 8, 1),
+]
+
+
+@pytest.mark.parametrize("sizes", SUMS, ids=str)
+def test_there_are_few_partial_sums_and_many_items(sizes):
+    """Of a large kernel each would be cleared, added to and joined for longer than it computes."""
+    rows, columns, taps, column_taps, channels, filters, most_parts = sizes
+    places = tuple(range(column_taps))
+    axis = tiling.WindowAxis(places, places, columns)
+    cut = tiling.cut_sums(rows, axis, taps, channels, filters, 4, packs=False)
+    assert cut.parts <= most_parts
+    assert cut.items >= min(tiling.MIN_ITEMS, -(-rows // cut.together))
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ image have to be zeros, or an item has only some of the channels. Every size in 
 is in elements unless its name says bytes.
 """
 
-from kbench.engine.intrinsics.fma_tile import call_tile
+from kbench.engine.intrinsics.fma_tile import ADD, FAR, call_tile
 from kbench.engine.intrinsics.memory import copy_bytes, give_back, take, zero_bytes
 from kbench.engine.intrinsics.primitives import peek_int64, store_int64
 from kbench.engine.intrinsics.specialized import SIZE, parameters
@@ -43,7 +43,7 @@ def copy_row(target, source, left, first, last, extent, pixel, stride):
 
 @part
 def multiply(target, shift, table, used, places, length, most, tile, count, matrix, panel_row,
-             step_in, step_out):  # fmt: skip
+             step_in, step_out, mode):  # fmt: skip
     """Add the products of one tap's rows, for up to two vectors of filters."""
     tiles = (length + most - 1) // most
     share = length // tiles
@@ -52,7 +52,7 @@ def multiply(target, shift, table, used, places, length, most, tile, count, matr
     for tile_number in range(tiles):
         size = share + 1 if tile_number < longer else share
         call_tile(tile, size, shift + where * SIZE, table, used, places, SIZE, step_in, matrix,
-                  panel_row, target + where * step_out, step_out, count, 1)  # fmt: skip
+                  panel_row, target + where * step_out, step_out, count, mode)  # fmt: skip
         where += size
 
 
@@ -76,6 +76,7 @@ def run(params, start, stop):
     pixel = channels * SIZE
     cell = filters * SIZE
     reach = width - (columns - 1) * column_stride
+    mode = ADD + FAR if taps * column_taps == 1 else ADD  # further taps find the rows in a cache
     for item in range(start, stop):
         rest = item // blocks
         channel = (item - rest * blocks) * block
@@ -143,5 +144,5 @@ def run(params, start, stop):
                         place = (tap * column_taps + c) * channels + channel
                         multiply(sums + place * cell + n * SIZE, shift, table, used, places,
                                  length, most, tile, count, matrix, panel_row,
-                                 column_stride * stride, cell)  # fmt: skip
+                                 column_stride * stride, cell, mode)  # fmt: skip
     give_back(flags, number)
