@@ -164,8 +164,6 @@ class _Tile(Emitter):
         a, table, taps, depth, step_m, step_k, b, step_b, c, step_c, columns, add = (
             self.integer(build, self.function.args[0], 8 * i) for i in range(ARGUMENT_COUNT)
         )
-        is_far = build.icmp_unsigned("!=", build.and_(add, number(FAR)), number(0))
-        add = build.and_(add, number(ADD | PAST))
         masks = self.masks(build, columns, self.vectors)
         # Were the addresses of the rows known to be steps apart, each would be made of the one
         # before: a chain of sums through all rows, as long as their products take.
@@ -173,9 +171,8 @@ class _Tile(Emitter):
             self.unrelated(build, build.mul(step_m, number(row)))
             for row in range(1, ROWS_PER_ADDRESS)
         ]
-        ahead = self.unrelated(build, build.mul(step_b, number(PREFETCH_ROWS)))
-        far = build.select(is_far, build.mul(step_k, number(PREFETCH_ROWS)), number(0))
-        far = self.unrelated(build, far)  # of no distance is a line that is there: next to nothing
+        ahead, far = self.distances(build, step_b, step_k, add)
+        add = build.and_(add, number(ADD | PAST))
         places = self.places(build, c, step_c)
         tap, in_tap = self.block("tap")
         begins = [(entry, self.nothing), *self.starts(build, tap, places, add)]
@@ -196,10 +193,7 @@ class _Tile(Emitter):
         in_tap.branch(inner)
         sums = {q: in_inner.phi(self.vector) for q in self.cells}
         now = [self.unrelated(in_inner, address) for address in a_k]
-        self.ask_ahead(in_inner, b_k, ahead)
-        for element in (0, self.rows - 1):
-            shift = in_inner.add(far, number(element * self.size))
-            self.prefetch(in_inner, in_inner.add(now[0], shift))
+        self.ask_ahead(in_inner, b_k, ahead, now[0], far)
         new = self.step(in_inner, now, b_k, shifts, sums)
         next_b = in_inner.add(b_k, step_b)
         next_a = [in_inner.add(address, step_k) for address in now]
@@ -240,10 +234,20 @@ class _Tile(Emitter):
         ask.branch(tap)
         return [(fresh, self.nothing)]
 
-    def ask_ahead(self, builder, b, ahead):
-        """Ask for each line of a later row of B once."""
+    def distances(self, builder, step_b, step_k, mode):
+        """How many bytes ahead rows of B are asked for, and elements of A, which are there if 0."""
+        ahead = builder.mul(step_b, number(PREFETCH_ROWS))
+        far = builder.mul(step_k, number(PREFETCH_ROWS))
+        is_far = builder.icmp_unsigned("!=", builder.and_(mode, number(FAR)), number(0))
+        far = builder.select(is_far, far, number(0))
+        return self.unrelated(builder, ahead), self.unrelated(builder, far)
+
+    def ask_ahead(self, builder, b, ahead, a, far):
+        """Ask for each line of a later row of B once, and for the first and last of a later k."""
         for shift in range(0, self.vectors * self.lanes * self.size, CACHE_LINE_BYTES):
             self.prefetch(builder, builder.add(builder.add(b, ahead), number(shift)))
+        for row in (0, self.rows - 1):
+            self.prefetch(builder, builder.add(builder.add(a, far), number(row * self.size)))
 
     def step(self, builder, a, b, shifts, sums):
         """One k: a row of B against one element of each row of A."""
