@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bench_screen import SIZES, at_each_size, bench, settle, submit, text_of
+from bench_screen import SIZES, at_each_size, bench, settle, submit, text_of, until
 from fake_session import FakeSession
 from sampling import every
 from textual.events import Paste
@@ -79,8 +79,7 @@ async def test_what_is_typed_before_the_kernel_is_up_runs_in_order() -> None:
     async with bench((120, 40), session) as (app, pilot, _):
         await submit(pilot, "first")
         await submit(pilot, "second")
-        screen = text_of(app)
-        assert "kernel starting" in screen and "2 waiting" in screen
+        assert "kernel starting" in await until(app, pilot, "2 waiting")
         session.come_up()
         await settle(pilot)
         screen = text_of(app)
