@@ -217,12 +217,15 @@ def place_name(shell: Shell, file: str, line: int) -> str:
     return errors.cell_place(shell, file, line) or f"{short}:{line}"
 
 
-def tell_error(publish: Publish, error: BaseException) -> None:
+def tell_error(shell: Shell, publish: Publish, error: BaseException) -> None:
     """Send what is known of a KbenchError, and which name was meant by another one."""
     ours = isinstance(error, errors.KbenchError)
-    known = explanation.detail(error) if ours else did_you_mean.detail(error)
-    if known:
-        publish(messages.push("error", known))
+    try:
+        known = explanation.detail(error) if ours else did_you_mean.detail(error)
+        if known:
+            publish(messages.push("error", known))
+    except Exception:  # the report of an error must not replace it
+        shell.log.debug("no detail of the error", exc_info=True)
 
 
 def _reporter(publish: Publish) -> ErrorHandler:
@@ -236,10 +239,7 @@ def _reporter(publish: Publish) -> ErrorHandler:
         traceback: TracebackType | None,
         tb_offset: int | None = None,
     ) -> list[str]:
-        try:
-            tell_error(publish, error)
-        except Exception:  # the report of an error must not replace it
-            shell.log.debug("no detail of the error", exc_info=True)
+        tell_error(shell, publish, error)
         if not isinstance(error, errors.KbenchError):
             return did_you_mean.report(shell, kind, error, traceback, tb_offset)
         offset = shell.InteractiveTB.tb_offset if tb_offset is None else tb_offset

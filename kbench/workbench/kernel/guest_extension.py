@@ -28,13 +28,13 @@ def load_ipython_extension(shell: Shell) -> None:
     setattr(shell, _GUEST_ATTRIBUTE, channel)
     errors.set_place_namer(lambda file, line: place_name(shell, file, line))
     shell.events.register("pre_run_cell", lambda _info: channel.inspector.cell_started())
-    shell.events.register("post_run_cell", lambda result: _ended(channel, result))
+    shell.events.register("post_run_cell", lambda result: _ended(shell, channel, result))
     kernel.comm_manager.register_target(messages.TARGET, channel.open)
 
 
-def _ended(channel: Channel, result: CellResult) -> None:
+def _ended(shell: Shell, channel: Channel, result: CellResult) -> None:
     """A cell has ended: tell what is known of its error, and which names have changed."""
     error = getattr(result, "error_in_exec", None)
     if isinstance(error, BaseException):
-        tell_error(channel.publish, error)
+        tell_error(shell, channel.publish, error)
     channel.inspector.cell_ended(number_of(result))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from kbench.workbench.core_types import JsonObject
 
 if TYPE_CHECKING:
+    from kbench.workbench.inspector.inspector import Inspector
     from kbench.workbench.ipython_types import Shell
 
 ATTRIBUTE = "_kbench_channel"
@@ -16,7 +17,7 @@ ATTRIBUTE = "_kbench_channel"
 class PaneChannel(Protocol):
     """What tells the panes something that they have not asked for; `inspector` answers them."""
 
-    inspector: Any
+    inspector: Inspector
 
     def publish(self, message: JsonObject) -> None: ...
 
