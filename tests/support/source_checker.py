@@ -38,6 +38,7 @@ from kbench.engine.codegen.writers import (
     loop_fold_source,
     loop_source,
     row_source,
+    running_folds,
 )
 from kbench.engine.codegen.writers.running_folds import CHUNK_ELEMENTS, SHORT_CHUNK_ELEMENTS
 from kbench.engine.core import syntax
@@ -256,6 +257,8 @@ def _row_values(program: LoopProgram, inputs: _Inputs, dims: Sequence[int]) -> I
             elif program.kind_of(number) == "pick":
                 picked, place = node.reads
                 found.append(value(picked, int(value(place, 0))))
+            elif program.kind_of(number) == "first":
+                found.append(value(node.reads[0], 0))
             elif number in program.along_folds:
                 row = [value(node.expr, j) for j in range(dims[-1])]
                 found.append(_joined(program.kind_of(number), row))
@@ -296,7 +299,7 @@ def _cut_small(text: str) -> str:
         (CHUNK_ELEMENTS, *SHORT_CHUNK_ELEMENTS.values(), loop_source.ANGLE_ELEMENTS), 3
     )
     sizes |= {loop_fold_source.COMPENSATED_ROWS: 9, row_source.FLUSH_ROWS: 9}
-    sizes |= {CHUNK_ELEMENTS // streams: 3 for streams in range(2, loop_fold_source.STREAMS + 1)}
+    sizes |= {CHUNK_ELEMENTS // streams: 3 for streams in range(2, running_folds.STREAMS + 1)}
     block = re.compile(rf"(?<=[,+] )({'|'.join(map(str, sizes))})(?=[,)])")
     lines = text.split("\n")
     for number, line in enumerate(lines):
@@ -304,8 +307,8 @@ def _cut_small(text: str) -> str:
             lines[number] = block.sub(lambda found: str(sizes[int(found.group())]), line)
     text = "\n".join(lines)
     # Rows are long from a few elements on, and their places begin anywhere.
-    text = text.replace(f">= {loop_fold_source.STREAMED_ELEMENTS} else 0", ">= 5 else 0")
-    line = loop_fold_source.WHOLE_LINES
+    text = text.replace(f">= {running_folds.STREAMED_ELEMENTS} else 0", ">= 5 else 0")
+    line = running_folds.WHOLE_LINES
     text = re.sub(
         rf"// (\d+) \* {line}$", lambda found: f"// {int(found[1]) // line} * 1", text, flags=re.M
     )

@@ -19,7 +19,7 @@ from kbench.engine.graph.expr.scalars import Cost
 
 NEST_FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
 """Folds of a nest, over neighbouring dims wherever they stand."""
-ALONG_FOLDS = ("sum", "prod", "max", "min", "pick")
+ALONG_FOLDS = ("sum", "prod", "max", "min", "pick", "first")
 """Folds of rows along the columns of each."""
 DOWN_FOLDS = ("sum", "mean", "var")
 """Folds of rows down each column."""
@@ -59,7 +59,7 @@ class LoopValue(Struct, frozen=True):
 
     With a fold, it is what the fold makes of `expr`, an input or an earlier value. In rows `column`
     is the number of the column, and the fold "pick" of `x + a0` takes the value `x` at the column
-    that the input `a0` says for each row.
+    that the input `a0` says for each row; "first" takes the value at the first column.
     """
 
     expr: Expr

@@ -179,14 +179,25 @@ class _RowLowering(Struct):
         count = self.number(float(self.columns), "float64")
         return self.node(self.node(x, "float64", "sum") / count, dtype)
 
-    def middle(self, x: Expr) -> Expr:
-        """The mean of a row in float64; of equal numbers it is exact, so that they do not vary."""
+    def variance(self, x: Expr, dtype: str) -> Expr:
+        """The mean square distance of a row from its mean, in float64; of equal numbers it is 0.
+
+        Values of float32 are read once: distances are from the first. As that is one of the row,
+        however far from the others, the squares lose a digit for each power of ten of columns.
+        """
+        count = self.number(float(self.columns), "float64")
         known = self.sources if x.kind == "input" else self.nodes
-        if known[x.index].dtype != "float64":
-            return self.mean(x, "float64")
-        top = self.node(x, "float64", "max")
-        apart = self.node(x - top, "float64")
-        return self.node(top + self.mean(apart, "float64"), "float64")
+        if known[x.index].dtype == "float64":
+            top = self.node(x, "float64", "max")
+            apart = self.node(x - top, "float64")
+            middle = self.node(top + self.mean(apart, "float64"), "float64")
+            return self.mean(self.node(call("square", x - middle), "float64"), dtype)
+        apart = self.node(x - self.node(x, "float64", "first"), "float64")
+        total = self.node(apart, "float64", "sum")
+        squares = self.node(self.node(call("square", apart), "float64"), "float64", "sum")
+        rest = self.node(squares - total * total / count, "float64")
+        above = call("where", call("less", rest, number_leaf(0)), number_leaf(0), rest)
+        return self.node(above / count, dtype)
 
     def statement(self, value: Value, depth: int) -> Expr:
         """An elementwise value, computed as its own op does, so that every tier rounds alike."""

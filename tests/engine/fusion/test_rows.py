@@ -376,7 +376,33 @@ def test_variances_far_from_zero(axis: int | None) -> None:
     np.testing.assert_allclose(got, x.astype("float64").var(axis), rtol=2e-5)
 
 
+@pytest.mark.parametrize("columns", [1, 2, 70, 9001])
+def test_variances_of_rows_whose_first_value_is_unlike_the_others(columns: int) -> None:
+    """Distances are taken from it: an outlier, an infinity, NaN, or what every value is."""
+    random = np.random.default_rng(4)
+    x = random.normal(1000, 1, (33, columns)).astype("float32")
+    x[:16, 0] = [0.0, -0.0, 1e-40, -3e4, 1e10, 3e38, -3e38, np.inf, -np.inf, np.nan, *[1e3] * 6]
+    x[16:18, -1] = np.inf, np.nan
+    x[18] = 0.1
+    x[19], x[19, -1] = 0.1, np.nextafter(np.float32(0.1), np.float32(1))
+    build: Build = lambda x: [K.var(x, 1), K.std(x, 1, keepdims=True) * K.mean(x, 1, True)]  # noqa: E731
+    got = _run([x], build, "wait")
+    with np.errstate(all="ignore"):
+        want = x.astype("float64").var(1).astype("float32")  # beyond float32: inf
+    np.testing.assert_allclose(got[0], want, rtol=1e-6)
+    assert got[0][18] == 0 and (got[0][19] > 0) == (columns > 1)
+    for one, other in zip(got, _run([x], build, "off"), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
 # ------------------------------------------------------------------ long rows, read side by side
+
+
+@pytest.mark.parametrize("name", ["deviations", "layer norm", "softmax gradient", "length"])
+def test_long_rows_of_row_kernels_are_read_from_several_places(name: str) -> None:
+    arrays = _operands((18, 9_001), "float32")
+    _agree(_run(arrays, ROWS[name], "wait"), _run(arrays, ROWS[name], "off"))
+
 
 LONG_FOLDS = [
     (kind, dtype)

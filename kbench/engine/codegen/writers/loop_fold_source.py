@@ -17,6 +17,7 @@ from kbench.engine.codegen.writers.running_folds import (
     by_halves,
     identity,
     rows_at_once,
+    streams_of,
 )
 from kbench.engine.codegen.writers.writer import Module
 
@@ -24,13 +25,6 @@ JOINT_FACTORS = 4
 """Numbers of float32 that are multiplied in float64 before exponents are taken off."""
 NARROW_PRODUCT_ELEMENTS = 256
 """Columns of which the quarters are multiplied side by side: near enough to be read as one."""
-STREAMS = 4
-"""Places of a long row that are read side by side if it has one input: memory answers faster, and
-four additions are under way where one would wait for the last."""
-STREAMED_ELEMENTS = 4096
-"""A row, or a part of one, that is long enough for that."""
-WHOLE_LINES = 16
-"""Elements of float32 that fill a line of the caches: a place begins with one if the row does."""
 COMPENSATED_ROWS = 128
 """Rows added in float32, with what is lost on the way, before they join float64 totals."""
 
@@ -109,24 +103,22 @@ class NestFolds(FoldWalk):
     def _side_by_side(self, first: str, position: str) -> str:
         """Fold a long row from some places at a time, and say where what is left begins."""
         out, fold, streams = self.out, self.fold, self._streams
-        chunk, lines = fold.chunk // streams, streams * WHOLE_LINES
-        out.add(f"left = {first}", f"each = (last - left) // {lines} * {WHOLE_LINES}")
-        out.add(f"each = each if last - left >= {STREAMED_ELEMENTS} else 0")
+        chunk = fold.chunk // streams
+        self.begin_streams(first, streams)
         with out.block(f"for low in range(left, left + each, {chunk}):"):
             self.begin_part(fold)
             with out.block(f"for k in range(low, min(low + {chunk}, left + each)):"):
                 values = self._columns_of_parts(streams, position, fold.step_dtype)
-                self.take(fold, self._joined_by_halves(values))
+                self.take(fold, self.joined_by_halves(fold, values))
             self.join_part(fold)
         return f"left + {streams} * each"
 
     @property
     def _streams(self) -> int:
         """Places of a row that are read side by side."""
-        if self.fold.has_exponents or self.fold.is_rounded or self.program.is_dear:
+        if self.program.is_dear or not self.fold.is_streamed:
             return 1
-        rows = sum(pattern[self.last] for pattern in self.program.patterns)
-        return max(1, STREAMS // max(1, rows))
+        return streams_of(sum(pattern[self.last] for pattern in self.program.patterns))
 
     def _columns_of_parts(self, count: int, position: str, dtype: str) -> list[str]:
         """The values of column `k` of some parts of a row, each `each` columns long."""
@@ -296,15 +288,7 @@ class NestFolds(FoldWalk):
             self.add_to("powers", "j - first", self.call("exponent_narrow", "grown"), "int64")
             out.add(f"grown = {self.call('mantissa_narrow', 'grown')}")
         elif self.fold.kind in ("max", "min"):
-            self.join_to("grown", self.fold.kind, self._joined_by_halves(values), step)
-
-    def _joined_by_halves(self, values: list[str]) -> str:
-        """A few values of the step's dtype as one: a step waits for few others."""
-        if len(values) == 1:
-            return values[0]
-        halves = values[: len(values) // 2], values[len(values) // 2 :]
-        left, right = (self._joined_by_halves(half) for half in halves)
-        return self.joined(self.fold.kind, left, right, self.fold.step_dtype)
+            self.join_to("grown", self.fold.kind, self.joined_by_halves(self.fold, values), step)
 
     # -------------------------------------------------------------- results
 

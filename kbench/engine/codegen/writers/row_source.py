@@ -9,15 +9,20 @@ float64, so that one read of memory does without cancellation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kbench.engine.codegen.loop_program import LoopProgram
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.writers.row_fold_source import DownFolds
-from kbench.engine.codegen.writers.running_folds import Running, by_halves, rows_at_once
+from kbench.engine.codegen.writers.running_folds import (
+    Running,
+    by_halves,
+    rows_at_once,
+    streams_of,
+)
 from kbench.engine.codegen.writers.typed_expr import computed
 from kbench.engine.codegen.writers.writer import Module
-from kbench.engine.graph.expr.expression import Expr, local_leaf
+from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf
 
 FLUSH_ROWS = 32
 """Rows that a fold down the columns adds up in float32 before they join the totals."""
@@ -111,12 +116,12 @@ class RowWriter(DownFolds):
         dear = any(program.values[n].is_dear for n in fresh)
         along = {n: program.kind_of(n) for n in sweeps.folds(sweep)}
         for number, kind in along.items():
-            if kind == "pick":
+            if kind in ("pick", "first"):
                 self.pick(number, sweep, wanted)
         folds = {
             n: self.running(n, dear, self.wide, f"r{n}", f"p{n}", f"lost{n}", f"power{n}")
             for n, kind in along.items()
-            if kind != "pick"
+            if kind not in ("pick", "first")
         }
         downs = [n for n in self.downs if sweeps.level_of(n) == sweep]
         if folds:
@@ -129,11 +134,14 @@ class RowWriter(DownFolds):
         self, sweep: int, wanted: Sequence[int], folds: dict[int, Running], downs: Sequence[int]
     ) -> None:
         """The columns of a sweep with folds, in chunks whose parts join the totals."""
-        out = self.out
+        out, begun = self.out, "first"
         for fold in folds.values():
             self.begin_total(fold)
         chunk = min(fold.chunk for fold in folds.values())
-        with out.block(f"for low in range(first, last, {chunk}):"):
+        streams = 1 if downs else self._streams(sweep, wanted, folds)
+        if streams > 1:
+            begun = self._side_by_side(sweep, wanted, folds, streams)
+        with out.block(f"for low in range({begun}, last, {chunk}):"):
             for fold in folds.values():
                 self.begin_part(fold)
             with out.block(f"for j in range(low, min(low + {chunk}, last)):"):
@@ -146,6 +154,42 @@ class RowWriter(DownFolds):
                 out.add(f"{fold.total} = {self.call('scaled', fold.total, fold.power)}")
             dtype = computed(self.program.values[number].dtype)
             out.add(f"t{number} = np.{dtype}({fold.total})")
+
+    def _streams(self, sweep: int, wanted: Sequence[int], folds: Mapping[int, Running]) -> int:
+        """Places of a row that a sweep reads side by side, if it does nothing but cheap folds."""
+        values, sweeps = self.program.values, self.sweeps
+        if any(values[n].is_dear or sweeps.stays(n, sweep) for n in wanted):
+            return 1
+        if not all(fold.is_streamed for fold in folds.values()):
+            return 1
+        read = {leaf for n in (*wanted, *folds) for leaf in values[n].reads}
+        patterns = enumerate(self.program.patterns)
+        return streams_of(sum(p[self.last] and input_leaf(n) in read for n, p in patterns))
+
+    def _side_by_side(
+        self, sweep: int, wanted: Sequence[int], folds: Mapping[int, Running], streams: int
+    ) -> str:
+        """Fold a long row from some places at a time, and say where what is left begins."""
+        out = self.out
+        chunk = min(fold.chunk for fold in folds.values()) // streams
+        self.begin_streams("first", streams)
+        with out.block(f"for low in range(left, left + each, {chunk}):"):
+            for fold in folds.values():
+                self.begin_part(fold)
+            with out.block(f"for k in range(low, min(low + {chunk}, left + each)):"):
+                values: dict[int, list[str]] = {number: [] for number in folds}
+                for place in range(streams):
+                    out.add(f"j = k + {place} * each")
+                    self.body(sweep, wanted, [leaf for n in folds for leaf in self._reads(n)])
+                    for number, fold in folds.items():
+                        name = f"some{number}_{place}"
+                        out.add(f"{name} = {self.as_dtype(fold.value, fold.step_dtype)}")
+                        values[number].append(name)
+                for number, fold in folds.items():
+                    self.take(fold, self.joined_by_halves(fold, values[number]))
+            for fold in folds.values():
+                self.join_part(fold)
+        return f"left + {streams} * each"
 
     def _columns(
         self, sweep: int, wanted: Sequence[int], folds: dict[int, Running], downs: Sequence[int]
@@ -163,9 +207,9 @@ class RowWriter(DownFolds):
 
     def pick(self, number: int, sweep: int, wanted: Iterable[int]) -> None:
         """Compute what is picked at its own column alone."""
-        picked, place = self._reads(number)
+        picked, *place = self._reads(number)
         dtype = computed(self.program.values[number].dtype)
-        self.out.add(f"t{number} = np.{dtype}(0)", f"low = np.int64({place})")
+        self.out.add(f"t{number} = np.{dtype}(0)", f"low = np.int64({place[0] if place else 0})")
         with self.out.block("for j in range(low, low + 1):"):
             self.body(sweep, wanted, [picked])
             self.out.add(f"t{number} = {self.as_dtype(picked, dtype)}")

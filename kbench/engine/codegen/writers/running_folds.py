@@ -25,6 +25,14 @@ that each is rounded less often than in a sum by halves."""
 PRODUCT_ELEMENTS = 512
 """Mantissas, of 1 to 2, that are multiplied before the exponent of the product is taken off."""
 
+STREAMS = 4
+"""Places of a long row that are read side by side if it has one input: memory answers faster, and
+four additions are under way where one would wait for the last."""
+STREAMED_ELEMENTS = 4096
+"""A row, or a part of one, that is long enough for that."""
+WHOLE_LINES = 16
+"""Elements of float32 that fill a line of the caches: a place begins with one if the row does."""
+
 JOINT_ROWS = 8
 """Rows of one input that a fold down the columns adds up before it goes on to the next columns."""
 
@@ -52,6 +60,11 @@ class Running(Struct, frozen=True):
     def is_carried(self) -> bool:
         """Whether the total of a row keeps what it loses, as nothing is wider than its values."""
         return self.is_rounded and self.step_dtype == "float64"
+
+    @property
+    def is_streamed(self) -> bool:
+        """Whether some places of a long row may be read side by side."""
+        return not self.has_exponents and not self.is_rounded
 
     @property
     def chunk(self) -> int:
@@ -102,6 +115,12 @@ class FoldWalk(Walk):
         """What a part starts from."""
         self.out.add(f"{fold.part} = {identity(fold.kind, fold.step_dtype)}")
 
+    def begin_streams(self, first: str, streams: int) -> None:
+        """How much of a row each place takes: `each`, which is 0 where the row is short."""
+        lines = streams * WHOLE_LINES
+        self.out.add(f"left = {first}", f"each = (last - left) // {lines} * {WHOLE_LINES}")
+        self.out.add(f"each = each if last - left >= {STREAMED_ELEMENTS} else 0")
+
     def take(self, fold: Running, value: str) -> None:
         """Let a part take a value of its dtype."""
         if fold.has_exponents:
@@ -149,6 +168,14 @@ class FoldWalk(Walk):
             joined = self.call("times" if kind == "prod" else "plus", left, right)
         return joined if dtype[0] == "f" else f"np.{dtype}({joined})"
 
+    def joined_by_halves(self, fold: Running, values: Sequence[str]) -> str:
+        """A few values of the step's dtype as one: a step waits for few others."""
+        if len(values) == 1:
+            return values[0]
+        halves = values[: len(values) // 2], values[len(values) // 2 :]
+        left, right = (self.joined_by_halves(fold, half) for half in halves)
+        return self.joined(fold.kind, left, right, fold.step_dtype)
+
     def fill(self, arrays: Sequence[tuple[str, str, str]]) -> None:
         """Set scratch arrays of some columns, by name and dtype, to what each starts from."""
         if arrays:
@@ -163,6 +190,11 @@ def by_halves(values: Sequence[str]) -> str:
         return values[0]
     half = len(values) // 2
     return f"({by_halves(values[:half])} + {by_halves(values[half:])})"
+
+
+def streams_of(inputs: int) -> int:
+    """Places of a row that are read side by side, by the inputs that vary along it."""
+    return max(1, STREAMS // max(1, inputs))
 
 
 def rows_at_once(patterns: Sequence[tuple[bool, ...]], dear: bool) -> int:

@@ -166,8 +166,7 @@ def _variance_gradient(
 
 
 def _variance_written(rows: RowBuilder, dtype: str, x: Expr) -> Expr:
-    squares = rows.node(call("square", x - rows.middle(x)), "float64")
-    return rows.mean(squares, dtype)
+    return rows.variance(x, dtype)
 
 
 VARIANCE = register(
