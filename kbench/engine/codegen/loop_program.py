@@ -35,8 +35,10 @@ class Schedule(Enum):
     ROWS = "rows"
     """Row by row, the last dim being its columns: a row is swept as often as folds along it need.
     Dear values of one sweep are kept for the next."""
+    WIDE_ROWS = "wide rows"
+    """The same, with rows of which some places are read side by side, in a longer source."""
     LONG_ROWS = "long rows"
-    """The same, with rows too long for scratch: values are kept only in the place of results."""
+    """The same again, with rows too long for scratch: values are kept only in the place of results."""
 
 
 class Input(Struct, frozen=True):

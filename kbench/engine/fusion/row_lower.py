@@ -18,6 +18,7 @@ from kbench.engine.codegen.loop_program import (
     Schedule,
 )
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
+from kbench.engine.codegen.writers.running_folds import STREAMED_ELEMENTS
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
 from kbench.engine.fusion.group import (
@@ -337,7 +338,8 @@ def _group(lowering: _RowLowering, outputs: list[Value], numbers: list[int]) -> 
     downs = {n for n, one in enumerate(values) if one.fold is not None and one.fold.start == 0}
     order = sorted(range(len(outputs)), key=lambda i: (numbers[i] in downs, numbers[i]))
     is_long = dims[-1] > MAX_KEPT_COLUMNS
-    schedule = Schedule.LONG_ROWS if is_long else Schedule.ROWS
+    schedule = Schedule.WIDE_ROWS if dims[-1] >= STREAMED_ELEMENTS else Schedule.ROWS
+    schedule = Schedule.LONG_ROWS if is_long else schedule
     program = LoopProgram(tuple(inputs), values, tuple(numbers[i] for i in order), schedule)
     if is_long and downs and not program.across:
         return None

@@ -11,6 +11,7 @@ from kernel_helpers import along, down, row_program
 from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.loop_program import Input, LoopProgram, Schedule, loop_value
 from kbench.engine.codegen.row_sweeps import Sweeps
+from kbench.engine.codegen.writers import kernel_source
 
 F = "float32"
 FULL, COLUMN, ROW = (Input(F, one) for one in ((True, True), (False, True), (True, False)))
@@ -113,6 +114,35 @@ def test_long_rows_keep_what_can_lie_in_a_result() -> None:
     more = (loop_value("sin(a0)", F), along("t3", F, "max"), loop_value("t2 + t3 * t4", F))
     two = row_program((FULL,), (*values, *more), (5,), Schedule.LONG_ROWS)
     assert not Sweeps(two).kept  # two values, and one place
+
+
+@pytest.mark.parametrize("columns", [1, 70, 4096, 4160, 9001])
+def test_wide_rows_are_read_from_several_places_and_short_ones_by_a_short_source(
+    columns: int,
+) -> None:
+    values = (
+        along("a0", F, "max"),
+        loop_value("a0 - t0", F),
+        along("t1", F, "sum"),
+        along("a0", F, "first"),
+        loop_value("t0 + t2 + t3", F),
+    )
+    few = {"exp(a0)": 1, "a0 * a1": 2}  # of dear values, and of two inputs
+    x = np.random.default_rng(5).integers(-9, 9, (7, columns)).astype(F)
+    lengths = []
+    for schedule in (Schedule.ROWS, Schedule.WIDE_ROWS, Schedule.LONG_ROWS):
+        kernel, out = _kernel(row_program((FULL,), values, (4,), schedule)), np.empty(7, F)
+        kernel.run([out], [x], x.shape)
+        top = x.max(1, keepdims=True)
+        np.testing.assert_array_equal(out, top[:, 0] + (x - top).sum(1) + x[:, 0])
+        lengths.append(len(kernel.source))
+        for text, streams in few.items():
+            dear = (loop_value(text, F), along("t0", F, "sum"))
+            source = kernel_source.source(row_program((FULL, FULL), dear, (1,), schedule))
+            assert (f"// {streams * 16} * 16" in source) == (
+                streams > 1 and schedule is not Schedule.ROWS
+            )
+    assert 2 * lengths[0] < lengths[1] == lengths[2]
 
 
 def test_wrong_programs_are_refused() -> None:

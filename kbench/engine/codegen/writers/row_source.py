@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kbench.engine.codegen.loop_program import LoopProgram
+from kbench.engine.codegen.loop_program import LoopProgram, Schedule
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.writers.row_fold_source import DownFolds
 from kbench.engine.codegen.writers.running_folds import (
@@ -158,6 +158,8 @@ class RowWriter(DownFolds):
     def _streams(self, sweep: int, wanted: Sequence[int], folds: Mapping[int, Running]) -> int:
         """Places of a row that a sweep reads side by side, if it does nothing but cheap folds."""
         values, sweeps = self.program.values, self.sweeps
+        if self.program.schedule is Schedule.ROWS:
+            return 1
         if any(values[n].is_dear or sweeps.stays(n, sweep) for n in wanted):
             return 1
         if not all(fold.is_streamed for fold in folds.values()):
