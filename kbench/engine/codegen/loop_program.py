@@ -38,7 +38,7 @@ class Schedule(Enum):
     WIDE_ROWS = "wide rows"
     """The same, with rows of which some places are read side by side, in a longer source."""
     LONG_ROWS = "long rows"
-    """The same again, with rows too long for scratch: values are kept only in the place of results."""
+    """The same again, with rows too long for scratch: values are kept only where results lie."""
 
 
 class Input(Struct, frozen=True):
