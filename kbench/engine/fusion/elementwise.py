@@ -74,7 +74,7 @@ class Group(Fused):
     def program(
         self, patterns: Sequence[tuple[bool, ...]], folded: Sequence[bool] = ()
     ) -> LoopProgram | None:
-        """Its program over loop dims; None where those that are `folded` are not one.
+        """Its program over loop dims; None where those that are `folded` are not neighbours.
 
         `patterns` say of each source along which of them it varies.
         """
@@ -82,10 +82,10 @@ class Group(Fused):
         inputs = [Input(source.dtype, pattern) for source, pattern in pairs]
         if self.fold is None:
             return loop_nest(inputs, self.statements, self.stored)
-        if folded.count(True) != 1:
+        folds = [dim for dim, is_folded in enumerate(folded) if is_folded]
+        if not folds or folds[-1] - folds[0] >= len(folds):
             return None
-        start = folded.index(True)
-        fold = Fold(self.fold.op.fold or "", start, start + 1)
+        fold = Fold(self.fold.op.fold or "", folds[0], folds[-1] + 1)
         return loop_nest(inputs, self.statements, self.stored, fold)
 
 

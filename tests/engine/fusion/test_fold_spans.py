@@ -1,0 +1,62 @@
+"""Folds over several axes at once, of operands that broadcast along some of them.
+
+Axes merge where all operands vary alike. Where one does not, as the gradient of a mean over time
+steps, the fold goes over several loop dims, and is one kernel all the same.
+"""
+
+from __future__ import annotations
+
+import itertools
+from unittest import mock
+
+import numpy as np
+import pytest
+from sampling import every
+
+import kbench as K
+from kbench.engine.runtime import profile
+
+KINDS = ("sum", "mean", "max", "min", "prod", "any")
+SPANS = [((3, 5, 17), (0, 1)), ((3, 5, 17), (1, 2)), ((2, 3, 5, 4), (1, 2)), ((2, 3, 5, 4), (0, 2))]
+PATTERNS = [(True, False), (False, True)]
+"""Along which of two folded axes an operand varies besides one that varies along both."""
+
+
+def _run(arrays: list[np.ndarray], kind: str, axes: list[int], keepdims: bool, jit: str):
+    with mock.patch.dict("os.environ", {"KBENCH_JIT": jit, "KBENCH_LEAST": "1"}):
+        full, part = (K.placeholder(one.shape) for one in arrays)
+        value = full * part + part
+        value = K.greater(value, 1.0) if kind == "any" else value
+        value = 1.0 + value * 0.01 if kind == "prod" else value
+        f = K.function([full, part], [getattr(K, kind)(value, axis=axes, keepdims=keepdims)])
+        with profile.record() as runs:
+            (got,) = f(arrays)
+    return got, {step.form for step in runs[-1].steps if step.form != "view"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "span", "pattern"), every(6, list(itertools.product(KINDS, SPANS, PATTERNS)))
+)
+def test_a_fold_of_axes_that_do_not_merge_is_one_kernel(kind, span, pattern) -> None:
+    shape, (first, last) = span
+    draw = np.random.default_rng(7)
+    varies = [True] * len(shape)
+    varies[first], varies[last] = pattern
+    part = [size if varying else 1 for size, varying in zip(shape, varies, strict=True)]
+    arrays = [draw.normal(size=one).astype("float32") for one in (shape, part)]
+    axes = list(range(first, last + 1))
+    for keepdims in (False, True):
+        got, forms = _run(arrays, kind, axes, keepdims, "wait")
+        want, _ = _run(arrays, kind, axes, keepdims, "off")
+        assert forms == {"fused"}
+        assert (got.shape, got.dtype) == (want.shape, want.dtype)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_axes_apart_stay_with_numpy() -> None:
+    """Between them lies one that is kept, so that they are no span."""
+    draw = np.random.default_rng(8)
+    arrays = [draw.normal(size=one).astype("float32") for one in ((3, 5, 7), (3, 1, 7))]
+    got, forms = _run(arrays, "sum", [0, 2], False, "wait")
+    np.testing.assert_allclose(got, (arrays[0] * arrays[1] + arrays[1]).sum((0, 2)), rtol=1e-5)
+    assert forms == {"numpy"}
