@@ -19,7 +19,9 @@ from kbench.engine.graph.expr.scalars import Cost
 
 NEST_FOLDS = ("sum", "mean", "prod", "max", "min", "any", "all")
 """Folds of a nest, over neighbouring dims wherever they stand."""
-ALONG_FOLDS = ("sum", "prod", "max", "min", "pick", "first")
+COLUMN_FOLDS = ("pick", "first")
+"""Folds of rows that take the value of one column."""
+ALONG_FOLDS = ("sum", "prod", "max", "min", *COLUMN_FOLDS)
 """Folds of rows along the columns of each."""
 DOWN_FOLDS = ("sum", "mean", "var")
 """Folds of rows down each column."""

@@ -60,10 +60,13 @@ class Sweeps:
     def _full_reads(self, one: LoopValue) -> set[int]:
         return {leaf.index for leaf in one.locals if self.program.full[leaf.index]}
 
-    def stays(self, number: int, sweep: int) -> bool:
-        """Whether a sweep leaves a value in memory: for a later one, or as a result."""
-        kept = number in self.kept and self.begins[number] == sweep
-        return kept or number in self.program.outputs and self.levels[number] == sweep
+    def is_kept(self, number: int, sweep: int) -> bool:
+        """Whether a sweep is the first to compute a value, and keeps it for later ones."""
+        return number in self.kept and self.begins[number] == sweep
+
+    def is_result(self, number: int, sweep: int) -> bool:
+        """Whether a sweep stores a value as a result."""
+        return number in self.program.outputs and self.levels[number] == sweep
 
     def is_fetched(self, number: int, sweep: int) -> bool:
         """Whether a sweep finds a value that an earlier one kept."""

@@ -327,6 +327,13 @@ def lower_cluster(
         return None
 
 
+def _schedule(columns: int) -> Schedule:
+    """How rows of so many columns are walked."""
+    if columns > MAX_KEPT_COLUMNS:
+        return Schedule.LONG_ROWS
+    return Schedule.WIDE_ROWS if columns >= STREAMED_ELEMENTS else Schedule.ROWS
+
+
 def _group(lowering: _RowLowering, outputs: list[Value], numbers: list[int]) -> RowGroup | None:
     """Put the outputs in the program's order: what is stored by rows, then folds of columns."""
     nodes, sources = lowering.nodes, lowering.sources
@@ -337,11 +344,9 @@ def _group(lowering: _RowLowering, outputs: list[Value], numbers: list[int]) -> 
     values = tuple(_over_dims(node, lowering.cut, len(dims)) for node in nodes)
     downs = {n for n, one in enumerate(values) if one.fold is not None and one.fold.start == 0}
     order = sorted(range(len(outputs)), key=lambda i: (numbers[i] in downs, numbers[i]))
-    is_long = dims[-1] > MAX_KEPT_COLUMNS
-    schedule = Schedule.WIDE_ROWS if dims[-1] >= STREAMED_ELEMENTS else Schedule.ROWS
-    schedule = Schedule.LONG_ROWS if is_long else schedule
+    schedule = _schedule(dims[-1])
     program = LoopProgram(tuple(inputs), values, tuple(numbers[i] for i in order), schedule)
-    if is_long and downs and not program.across:
+    if schedule is Schedule.LONG_ROWS and downs and not program.across:
         return None
     members = [lowering.values[slot] for slot in sorted(lowering.leaves)]
     places = tuple(n for n, source in enumerate(sources) if source.slot in lowering.places)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from kbench.engine.codegen.loop_program import LoopProgram, Schedule
+from kbench.engine.codegen.loop_program import COLUMN_FOLDS, LoopProgram, Schedule
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.writers.row_fold_source import DownFolds
 from kbench.engine.codegen.writers.running_folds import (
@@ -72,10 +72,10 @@ class RowWriter(DownFolds):
         program, sweeps = self.program, self.sweeps
         for number in wanted:
             name, dtype = self.named(local_leaf(number)), program.values[number].dtype
-            if number in sweeps.kept and sweeps.begins[number] == sweep:
+            if sweeps.is_kept(number, sweep):
                 self.store(*self.room(number), name, computed(dtype))
             for place, output in enumerate(program.outputs):
-                if output == number and sweeps.levels[number] == sweep:
+                if output == number and sweeps.is_result(number, sweep):
                     self.store(*self.result(place), name, dtype)
 
     # -------------------------------------------------------------- one row
@@ -116,12 +116,12 @@ class RowWriter(DownFolds):
         dear = any(program.values[n].is_dear for n in fresh)
         along = {n: program.kind_of(n) for n in sweeps.folds(sweep)}
         for number, kind in along.items():
-            if kind in ("pick", "first"):
+            if kind in COLUMN_FOLDS:
                 self.pick(number, sweep, wanted)
         folds = {
             n: self.running(n, dear, self.wide, f"r{n}", f"p{n}", f"lost{n}", f"power{n}")
             for n, kind in along.items()
-            if kind not in ("pick", "first")
+            if kind not in COLUMN_FOLDS
         }
         downs = [n for n in self.downs if sweeps.level_of(n) == sweep]
         if folds:
@@ -160,7 +160,8 @@ class RowWriter(DownFolds):
         values, sweeps = self.program.values, self.sweeps
         if self.program.schedule is Schedule.ROWS:
             return 1
-        if any(values[n].is_dear or sweeps.stays(n, sweep) for n in wanted):
+        stays = any(sweeps.is_kept(n, sweep) or sweeps.is_result(n, sweep) for n in wanted)
+        if stays or any(values[n].is_dear for n in wanted):
             return 1
         if not all(fold.is_streamed for fold in folds.values()):
             return 1

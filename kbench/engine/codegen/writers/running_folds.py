@@ -7,7 +7,7 @@ carry what their additions lose. Products of floats multiply mantissas and add e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -170,11 +170,9 @@ class FoldWalk(Walk):
 
     def joined_by_halves(self, fold: Running, values: Sequence[str]) -> str:
         """A few values of the step's dtype as one: a step waits for few others."""
-        if len(values) == 1:
-            return values[0]
-        halves = values[: len(values) // 2], values[len(values) // 2 :]
-        left, right = (self.joined_by_halves(fold, half) for half in halves)
-        return self.joined(fold.kind, left, right, fold.step_dtype)
+        return by_halves(
+            values, lambda left, right: self.joined(fold.kind, left, right, fold.step_dtype)
+        )
 
     def fill(self, arrays: Sequence[tuple[str, str, str]]) -> None:
         """Set scratch arrays of some columns, by name and dtype, to what each starts from."""
@@ -184,12 +182,17 @@ class FoldWalk(Walk):
                     self.store(name, "j", start, dtype)
 
 
-def by_halves(values: Sequence[str]) -> str:
-    """The sum of a few values, in the order in which none is rounded often."""
+def added(left: str, right: str) -> str:
+    """The sum of two values."""
+    return f"({left} + {right})"
+
+
+def by_halves(values: Sequence[str], join: Callable[[str, str], str] = added) -> str:
+    """A few values as one, in the order in which a sum of them is not rounded often."""
     if len(values) == 1:
         return values[0]
     half = len(values) // 2
-    return f"({by_halves(values[:half])} + {by_halves(values[half:])})"
+    return join(by_halves(values[:half], join), by_halves(values[half:], join))
 
 
 def streams_of(inputs: int) -> int:
