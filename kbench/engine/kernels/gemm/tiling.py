@@ -30,7 +30,8 @@ MAX_DEPTH = 1024
 """Depth at most of what is multiplied at a time. The deeper, the less often a result is read back
 and added to; but a sum is made in blocks, for its error."""
 TILES_PER_STRIP = 4
-"""Tiles, one above the other, that share a strip of the right operand where it is far away."""
+"""Tiles, one above the other, that share a strip of the right operand where it is far away, and
+that are packed together where columns of the left one lie together: they share its cache lines."""
 SECOND_CACHE_SHARE_BYTES = SECOND_CACHE_BYTES // 2
 """Bytes of the right operand that stay in the second cache."""
 MIN_BLOCK_COLUMNS = 512
@@ -40,8 +41,14 @@ MAX_BLOCK_DEPTH = 512
 """Depth of such a block, where a packed tile of the left operand fits in the first cache."""
 MAX_BLOCK_ROWS = 2048
 """Rows at most for which a thread packs such a block for itself."""
-MIN_BLOCK_ROWS = 512
-"""Rows for which that pays at least: it takes as long as the products of some twenty rows."""
+MIN_BLOCK_ROWS = 128
+"""Rows for which that pays at least."""
+PACKED_ROWS = 20
+"""Rows whose products take as long as packing the right operand does."""
+PACKED_COLUMNS = 25
+"""Columns whose products take as long as packing the left operand does."""
+MAX_PACKED_AGAIN = 0.1
+"""Share of the time of a product that may go into packing, in each job, what others pack too."""
 MIN_BLOCK_FLOPS = 1 << 28
 """Operations for which it pays: there are few jobs, and each may pack all of the left operand."""
 TILES_PER_JOB = TILES_PER_STRIP
@@ -219,7 +226,8 @@ def _piece(
     elif jobs is None:
         jobs = _jobs(sizes, tile, panels, workers, whole)
     near = deep * jobs["group"] * double * tile.size <= SECOND_CACHE_SHARE_BYTES
-    chunk = min(jobs["block"], tile.most if near else TILES_PER_STRIP * tile.most)
+    upright = sizes.a_row == tile.size
+    chunk = min(jobs["block"], tile.most if near and not upright else TILES_PER_STRIP * tile.most)
     bundle = max(1, min(8, (panels - in_place) * deeps // (JOBS_PER_THREAD * workers)))
     bundles = -(-(panels - in_place) // bundle)
     packs = 0 if own else sizes.stacks * deeps * bundles
@@ -296,15 +304,20 @@ def _block_jobs(
     double = 2 * tile.lanes
     blocks = -(-sizes.rows // MAX_BLOCK_ROWS)
     groups = -(-panels // (SECOND_CACHE_SHARE_BYTES // (deep * double * tile.size)))
-    wide = padded(groups, workers // math.gcd(workers, blocks))
-    if _a_in_place(sizes, tile) or -(-panels // wide) * double >= MIN_BLOCK_COLUMNS // 2:
-        groups = wide
-    else:
-        blocks = padded(blocks, workers // math.gcd(workers, groups))
+    cuts = [
+        (blocks, padded(groups, workers // math.gcd(workers, blocks))),
+        (padded(blocks, workers // math.gcd(workers, groups)), groups),
+    ]
+    a_columns = 0 if _a_in_place(sizes, tile) else PACKED_COLUMNS
+
+    def packed_again(cut: Ints) -> float:
+        return (cut[0] - 1) * PACKED_ROWS / sizes.rows + (cut[1] - 1) * a_columns / sizes.columns
+
+    blocks, groups = min(cuts, key=packed_again)
+    if packed_again((blocks, groups)) > MAX_PACKED_AGAIN:
+        return None
     group = -(-panels // min(panels, groups))
     block = padded(-(-sizes.rows // blocks), tile.most)
-    if block < min(sizes.rows, MIN_BLOCK_ROWS):
-        return None
     return {
         "blocks": -(-sizes.rows // block), "block": block,
         "groups": -(-panels // group), "group": group,

@@ -7,7 +7,7 @@ from kbench.engine.intrinsics.specialized import SIZE, parameters
 from kbench.engine.jit.numba_backend import part, range_kernel
 from kbench.engine.kernels.gemm.packing import claim, count_of
 
-SWEEP = 16  # rows that are packed for all panels of a job before the next: they share pages
+SWEEP = 16  # steps of the depth packed for all strips of a job before the next: they share pages
 
 
 @part
@@ -44,15 +44,17 @@ def pack_own(matrix, right, panel, k0, kc, packed0, panel1, columns, lanes, b_de
 
 @part
 def pack_rows(area, left, panel, chunk0, k0, kc, tiles, share, longer, tall, a_row, a_depth):
-    """Rows of the left operand."""
-    row = chunk0
-    target = area
-    for tile_number in range(tiles):
-        size = share + 1 if tile_number < longer else share
-        call_7(panel, target, left + row * a_row + k0 * a_depth, kc, size,
-               a_depth, a_row, tall)  # fmt: skip
-        target += tall * kc * SIZE
-        row += size
+    """Rows of the left operand; where its columns lie together, in sweeps over all tiles."""
+    sweep = SWEEP if a_row == SIZE else kc
+    for k in range(0, kc, sweep):
+        row = chunk0
+        target = area + k * tall * SIZE
+        for tile_number in range(tiles):
+            size = share + 1 if tile_number < longer else share
+            call_7(panel, target, left + row * a_row + (k0 + k) * a_depth, min(sweep, kc - k), size,
+                   a_depth, a_row, tall)  # fmt: skip
+            target += tall * kc * SIZE
+            row += size
 
 
 @part
