@@ -34,10 +34,25 @@ def fold_before_permuting(node: Tensor) -> Tensor | None:
     return Tensor.derived(permuted.op, (folded,), {"pattern": kept}, node.spec, node)
 
 
+def sum_before_permuting(node: Tensor) -> Tensor | None:
+    """reduce_like(permute(g, p), x) = fold_before_permuting(sum(permute(g, p), axes))"""
+    if node.op.role is not Role.REDUCE_LIKE or node.inputs[0].op.role is not Role.PERMUTE:
+        return None
+    specs = [operand.spec for operand in node.inputs]
+    if node.op.lower is None or any(None in spec.shape for spec in specs):
+        return None
+    lowered = node.op.lower(specs, node.attrs)
+    if lowered is None or lowered[0].role is not Role.FOLD:
+        return None
+    op, attrs, (place,) = lowered
+    summed = Tensor.derived(op, (node.inputs[place],), attrs, node.spec, node)
+    return fold_before_permuting(summed)
+
+
 def laws_of(op: Op) -> tuple[Law, ...]:
     """The laws to try on nodes of an operation, in this order."""
     stand_ins = [other.stands_for for other in STAND_INS if other.stands_for is not None]
-    return (*stand_ins, *op.laws, fold_before_permuting, decompose_softmax)
+    return (*stand_ins, *op.laws, fold_before_permuting, sum_before_permuting, decompose_softmax)
 
 
 def simplify(roots: Sequence[Tensor], stop: set[int]) -> list[Tensor]:

@@ -74,7 +74,7 @@ class Group(Fused):
     def program(
         self, patterns: Sequence[tuple[bool, ...]], folded: Sequence[bool] = ()
     ) -> LoopProgram | None:
-        """Its program over loop dims; None where those that are `folded` are not neighbours.
+        """Its program over loop dims; None where none is `folded`, or some are not neighbours.
 
         `patterns` say of each source along which of them it varies.
         """
@@ -206,12 +206,13 @@ class _GroupSearch:
         ]
         if fold.guard != result.guard or min(outside, default=fold.slot + 1) <= fold.slot:
             return
+        is_stored = len(set(result.users)) > 1 or result.slot in self.roots
+        outputs = [one for one in group.outputs if is_stored or one is not result]
         group.fold = fold
-        if len(set(result.users)) == 1 and result.slot not in self.roots:
-            group.outputs.remove(result)
-        elif collapse(group)[2].count(True) != 1:  # no kernel: better a step of its own
+        if outputs and fold_order(collapse(group)[2]) is not None:  # better a step of its own
             group.fold = None
             return
+        group.outputs = outputs
         for member in group.members:
             self.runs_at[member.slot] = fold.slot
         group.slot = fold.slot
@@ -271,6 +272,18 @@ def _read_inputs(group: Group, values: Sequence[Value]) -> None:
         leaves[value.slot] = local_leaf(len(group.statements))
         group.statements.append(LoopValue(expression_of(value, operands), value.spec.dtype))
     group.sources = list(known)
+
+
+def fold_order(folded: Sequence[bool]) -> tuple[int, ...] | None:
+    """The order of loop dims in which those that are `folded` are neighbours, and the last one is
+    still last; None where that is their own."""
+    dims = range(len(folded))
+    folds = [dim for dim in dims if folded[dim]]
+    if not folds or folds[-1] - folds[0] < len(folds):
+        return None
+    kept = [dim for dim in dims if not folded[dim]]
+    last = [] if folded[-1] else [kept.pop()]
+    return (*kept, *folds, *last)
 
 
 def collapse(group: Group) -> tuple[tuple[int, ...], list[tuple[bool, ...]], tuple[bool, ...]]:

@@ -234,12 +234,16 @@ def _pair(second: tuple[str, Any], first: tuple[str, Any], needed: set[str]) -> 
     def total(labels: list[str]) -> int:
         return int(np.prod([sizes[c] for c in labels], dtype=int))
 
-    count = [total(batch)] if batch else []
-    left = K.reshape(x, (*count, total(free1), total(shared)))
-    right = K.reshape(y, (*count, total(shared), total(free2)))
+    lead = [sizes[c] for c in batch]  # not one axis of them all: that would copy what is turned
+    left = _reshaped(x, (*lead, total(free1), total(shared)))
+    right = _reshaped(y, (*lead, total(shared), total(free2)))
     found = left @ right if batch else K.dot(left, right)
     labels = [*batch, *free1, *free2]
-    return "".join(labels), K.reshape(found, tuple(sizes[c] for c in labels))
+    return "".join(labels), _reshaped(found, tuple(sizes[c] for c in labels))
+
+
+def _reshaped(node: Any, shape: tuple[int, ...]) -> Any:
+    return node if tuple(node.spec.shape) == shape else K.reshape(node, shape)
 
 
 def _stretched(term: str, node: Any, sizes: dict[str, int]) -> Any:

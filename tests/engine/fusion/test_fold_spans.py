@@ -53,10 +53,43 @@ def test_a_fold_of_axes_that_do_not_merge_is_one_kernel(kind, span, pattern) -> 
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
-def test_axes_apart_stay_with_numpy() -> None:
-    """Between them lies one that is kept, so that they are no span."""
+APART = [
+    ((3, 5, 7), (0, 2)),
+    ((2, 3, 5, 4), (0, 2)),
+    ((2, 3, 5, 4), (1, 3)),
+    ((2, 3, 4, 3, 5), (0, 2, 4)),
+    ((70, 3, 90, 17), (0, 2)),
+]
+
+
+@pytest.mark.parametrize(("kind", "case"), every(6, list(itertools.product(KINDS, APART))))
+def test_a_fold_of_axes_apart_is_one_kernel(kind, case) -> None:
+    """Between them lies one that is kept."""
+    shape, axes = case
     draw = np.random.default_rng(8)
-    arrays = [draw.normal(size=one).astype("float32") for one in ((3, 5, 7), (3, 1, 7))]
-    got, forms = _run(arrays, "sum", [0, 2], False, "wait")
-    np.testing.assert_allclose(got, (arrays[0] * arrays[1] + arrays[1]).sum((0, 2)), rtol=1e-5)
-    assert forms == {"numpy"}
+    part = [size if axis % 2 else 1 for axis, size in enumerate(shape)]
+    arrays = [draw.normal(size=one).astype("float32") for one in (shape, part)]
+    for keepdims in (False, True):
+        got, forms = _run(arrays, kind, list(axes), keepdims, "wait")
+        want, _ = _run(arrays, kind, list(axes), keepdims, "off")
+        assert forms == {"fused"}
+        assert (got.shape, got.dtype) == (want.shape, want.dtype)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("turn", [False, True])
+def test_what_is_folded_and_kept_too_is_right_for_axes_apart(turn) -> None:
+    """A second result is no reason for a wrong first one; nor is an operand that lies turned."""
+    draw = np.random.default_rng(9)
+    x = K.placeholder((6, 4, 5))
+    given = K.permute_dimensions(x, (2, 1, 0)) if turn else x
+    value = given * 2.0 + 1.0
+    array = draw.normal(size=(6, 4, 5)).astype("float32")
+    plain = (array.transpose(2, 1, 0) if turn else array) * 2 + 1
+    with mock.patch.dict("os.environ", {"KBENCH_JIT": "wait", "KBENCH_LEAST": "1"}):
+        both = K.function([x], [K.sum(value, axis=[0, 2]), value, K.sum(given, axis=[0, 2])])
+        for sign in (1, -1, 1, 1):  # the later ones are replays
+            total, whole, bare = both([sign * array])
+            np.testing.assert_allclose(whole, sign * (plain - 1) + 1, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(total, whole.sum((0, 2)), rtol=1e-5, atol=1e-5)
+            np.testing.assert_allclose(bare, sign * (plain - 1).sum((0, 2)) / 2, rtol=1e-4)

@@ -26,7 +26,7 @@ from kbench.engine.execute.steps.base import (
     numpy_step,
 )
 from kbench.engine.execute.steps.numpy_blocks import BlockedForm
-from kbench.engine.fusion.elementwise import Group, collapse
+from kbench.engine.fusion.elementwise import Group, collapse, fold_order
 from kbench.engine.jit.launch import Prepared
 from kbench.engine.runtime import config
 from kbench.engine.runtime.workspace import Workspace
@@ -89,7 +89,16 @@ class GroupStep:
         stored, last = group.stored, len(group.statements) - 1
         filled = stored if last in stored else (*stored, last)
         self.blocked = BlockedForm(group.statements, patterns, self.dims, filled)
-        self.program = group.program(patterns, self.folded)
+        self._order = None if group.outputs else fold_order(self.folded)
+        self._shapes = [
+            [size if varies else 1 for size, varies in zip(self.dims, pattern, strict=True)]
+            for pattern in patterns
+        ]
+        columns = [self.dims, self.folded, *patterns]
+        if self._order is not None:
+            columns = [tuple(column[dim] for dim in self._order) for column in columns]
+        self._nest_dims, folded, *patterns = columns
+        self.program = group.program(patterns, folded)
         self.kernel: loop_kernel.Kernel | None = None
         self._writes = group.writes
         self._sources = [(source.slot, source.array) for source in group.sources]
@@ -133,7 +142,7 @@ class GroupStep:
         arrays = self.sources(registers)
         kernel = self.ready_kernel()
         if kernel is not None:
-            kernel.run(outs, arrays, self.dims, cancel.check)
+            kernel.run(outs, self._turned(arrays), self._nest_dims, cancel.check)
         else:
             self._on_numpy(outs, arrays)
         for slot, out in zip(self._writes, outs, strict=True):
@@ -147,7 +156,19 @@ class GroupStep:
         if kernel is None:
             return None
         outs = [buffers[slot] for slot in self._writes]
-        return kernel.prepare(outs, self.sources(registers), self.dims, workspace)
+        arrays = self.sources(registers)
+        turned = self._turned(arrays)
+        prepared = kernel.prepare(outs, turned, self._nest_dims, workspace)
+        if any(not np.may_share_memory(*pair) for pair in zip(arrays, turned, strict=True)):
+            return prepared._replace(is_lasting=False)  # it reads a copy
+        return prepared
+
+    def _turned(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
+        """What the group reads, in the order of the dims of its kernel."""
+        if self._order is None:
+            return arrays
+        pairs = zip(arrays, self._shapes, strict=True)
+        return [array.reshape(shape).transpose(self._order) for array, shape in pairs]
 
     def _on_numpy(self, outs: list[np.ndarray], arrays: list[np.ndarray]) -> None:
         fold = self.group.fold
