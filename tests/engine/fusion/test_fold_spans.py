@@ -93,3 +93,17 @@ def test_what_is_folded_and_kept_too_is_right_for_axes_apart(turn) -> None:
             np.testing.assert_allclose(whole, sign * (plain - 1) + 1, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(total, whole.sum((0, 2)), rtol=1e-5, atol=1e-5)
             np.testing.assert_allclose(bare, sign * (plain - 1).sum((0, 2)) / 2, rtol=1e-4)
+
+
+@pytest.mark.parametrize("pattern", every(3, list(itertools.permutations(range(4)))))
+def test_the_gradient_of_a_bias_behind_a_permutation_is_its_sum(pattern) -> None:
+    """Such a sum goes over the axes of what was permuted, and copies nothing."""
+    draw = np.random.default_rng(10)
+    x, bias = K.placeholder((6, 4, 5, 3)), K.placeholder((5, 3))
+    weights = draw.normal(size=[(6, 4, 5, 3)[axis] for axis in pattern]).astype("float32")
+    loss = K.sum(K.permute_dimensions(x + bias, pattern) * weights)
+    array = np.zeros((6, 4, 5, 3), "float32")
+    with mock.patch.dict("os.environ", {"KBENCH_JIT": "wait", "KBENCH_LEAST": "1"}):
+        (got,) = K.function([x, bias], K.gradients(loss, [bias]))([array, array[0, 0]])
+    want = weights.transpose(np.argsort(pattern)).sum((0, 1))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
