@@ -14,6 +14,7 @@ from kbench.engine.compiler import decompose_softmax, simplify
 from kbench.engine.execute.steps import group_step
 from kbench.engine.graph.op import REGISTRY
 from kbench.engine.graph.traverse import walk
+from kbench.engine.kernels.data import strided_copy
 
 SOURCES = ("placeholder", "variable", "constant")
 
@@ -45,6 +46,12 @@ def negated(x: Any, times: int) -> Any:
 def locally(x: Any, filters: int) -> Any:
     kernel = K.constant(np.ones((2, 3, filters)))
     return K.local_conv1d(K.reshape(x, (1, 2, 3)), kernel, (1,), (1,))
+
+
+def behind_permutation(x: Any) -> Any:
+    """The gradient of what was broadcast, and then permuted."""
+    many = K.constant(np.ones((4, 1, 1))) + x
+    return K.gradients(K.sum(K.exp(K.permute_dimensions(many, (2, 0, 1)))), [x])[0]
 
 
 PATCHED = ["patches", "batch_dot", "permute"]
@@ -81,6 +88,9 @@ RULES: list[tuple[str, Build, list[str]]] = [
     ("fold_before_permuting", lambda x: K.max(K.transpose(x), 0, True), ["max", "permute"]),
     ("fold_before_permuting", lambda x: K.var(K.transpose(x), 0, True), ["permute", "var"]),
     ("fold_before_permuting", lambda x: K.logsumexp(K.transpose(x), 1), ["logsumexp"]),
+    ("sum_before_permuting", behind_permutation, ["add", "permute", "exp", "sum", "permute"]),
+    ("reshape_of_permuted", lambda x: K.flatten(K.transpose(x)), ["permute", "reshape_copy"]),
+    ("reshape_of_permuted", lambda x: K.reshape(K.transpose(x), (3, 1, 2)), ["permute", "reshape"]),
     ("merge_reshapes", lambda x: K.reshape(K.reshape(x, (6,)), (3, 2)), ["reshape"]),
     ("drop_widening_cast", lambda x: K.cast(K.cast(x, "float64"), "float32"), []),
     ("drop_widening_cast", lambda x: K.cast(K.cast(x, "float16"), "float32"), ["cast", "cast"]),
@@ -109,6 +119,8 @@ FED = np.array([[1.5, -2.0, np.nan], [-0.0, np.inf, 3e38]], "float32")
 def test_rule(rule: str, build: Build, after: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     if rule == "decompose_softmax":
         monkeypatch.setattr(decompose_softmax, "MIN_ELEMENTS", 0)
+    if rule == "reshape_of_permuted":
+        monkeypatch.setattr(strided_copy, "MIN_KERNEL_BYTES", 0)
     x = K.placeholder((2, 3))
     result = build(x)
     assert planned(K.sin(result), inputs=[x]) == sorted([*after, NEXT])

@@ -95,7 +95,7 @@ def test_what_is_folded_and_kept_too_is_right_for_axes_apart(turn) -> None:
             np.testing.assert_allclose(bare, sign * (plain - 1).sum((0, 2)) / 2, rtol=1e-4)
 
 
-@pytest.mark.parametrize("pattern", every(3, list(itertools.permutations(range(4)))))
+@pytest.mark.parametrize(("pattern",), every(3, [(p,) for p in itertools.permutations(range(4))]))
 def test_the_gradient_of_a_bias_behind_a_permutation_is_its_sum(pattern) -> None:
     """Such a sum goes over the axes of what was permuted, and copies nothing."""
     draw = np.random.default_rng(10)

@@ -94,11 +94,10 @@ class GroupStep:
             [size if varies else 1 for size, varies in zip(self.dims, pattern, strict=True)]
             for pattern in patterns
         ]
-        columns = [self.dims, self.folded, *patterns]
-        if self._order is not None:
-            columns = [tuple(column[dim] for dim in self._order) for column in columns]
-        self._nest_dims, folded, *patterns = columns
-        self.program = group.program(patterns, folded)
+        order = self._order or range(len(self.dims))
+        self._nest_dims = tuple(self.dims[dim] for dim in order)
+        columns = [tuple(column[dim] for dim in order) for column in (*patterns, self.folded)]
+        self.program = group.program(columns[:-1], columns[-1])
         self.kernel: loop_kernel.Kernel | None = None
         self._writes = group.writes
         self._sources = [(source.slot, source.array) for source in group.sources]

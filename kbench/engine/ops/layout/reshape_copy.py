@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from kbench.engine.core.spec import Spec, known_size
+from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Ints
 from kbench.engine.graph.declare import structured
 from kbench.engine.graph.op import Op
@@ -34,13 +36,15 @@ def reshape_of_permuted(node: Tensor) -> Tensor | None:
     """reshape(permute(x, p), shape) = reshape_copy(permute(x, p), shape), where no view would do"""
     if node.op not in (RESHAPE, RESHAPE_LIKE):
         return None
-    permuted, shape = node.inputs[0], node.spec.shape
-    if permuted.op is not PERMUTE or None in shape or known_size(permuted.spec.shape) is None:
+    permuted = node.inputs[0]
+    sizes = tuple(size for size in permuted.spec.shape if size is not None)
+    shape = tuple(size for size in node.spec.shape if size is not None)
+    if permuted.op is not PERMUTE or len(sizes) < permuted.ndim or len(shape) < node.ndim:
         return None
-    nbytes = (known_size(shape) or 0) * np.dtype(node.spec.dtype).itemsize
+    nbytes = math.prod(shape) * np.dtype(node.spec.dtype).itemsize
     if nbytes < max(1, config.min_elements(strided_copy.MIN_KERNEL_BYTES)):
         return None
-    if _is_view(permuted.spec.shape, permuted.attrs["pattern"], shape):
+    if _is_view(sizes, permuted.attrs["pattern"], shape):
         return None
     return Tensor.derived(RESHAPE_COPY, (permuted,), {"shape": shape}, node.spec, node)
 
