@@ -108,6 +108,8 @@ class LoopProgram(Struct, frozen=True, dict=True):
     values: tuple[LoopValue, ...]
     stores: tuple[int, ...]
     schedule: Schedule = Schedule.NEST
+    flushes: bool = False
+    """Whether numbers below the smallest normal one are 0 in it; see `compiler/settle_states.py`."""
 
     def __post_init__(self) -> None:
         ranks = {len(operand.pattern) for operand in self.inputs}
@@ -154,7 +156,7 @@ class LoopProgram(Struct, frozen=True, dict=True):
     @cached_property
     def name(self) -> str:
         """A name that says the kind and is unique to the program."""
-        text = repr((self.inputs, self.values, self.stores, self.schedule))
+        text = repr((self.inputs, self.values, self.stores, self.schedule, self.flushes))
         kind = "rows"
         if self.schedule is Schedule.NEST:
             kind = self.fold.kind if self.fold else "fused"
@@ -290,10 +292,11 @@ def loop_nest(
     values: Sequence[LoopValue],
     outputs: Sequence[int],
     fold: Fold | None = None,
+    flushes: bool = False,
 ) -> LoopProgram:
     """A nest that stores `outputs`, and then the fold of its last value."""
     if fold is None or not values:
-        return LoopProgram(tuple(inputs), tuple(values), tuple(outputs))
+        return LoopProgram(tuple(inputs), tuple(values), tuple(outputs), flushes=flushes)
     last = len(values)
     folded = LoopValue(local_leaf(last - 1), values[-1].dtype, fold)
     return LoopProgram(tuple(inputs), (*values, folded), (*outputs, last))

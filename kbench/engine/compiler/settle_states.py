@@ -3,7 +3,9 @@
 The moments of an optimizer are multiplied by 0.9 or 0.999 in each step. Where no gradient comes any
 more, as for the words of an embedding that are not met, they shrink to some 1e-45 and stay there,
 since that times 0.9 rounds to itself. Arithmetic on such numbers takes processors ten to twenty
-times as long. TensorFlow flushes all of them to 0; here only what is stored is.
+times as long. TensorFlow flushes all of them to 0; here only what is stored is, and what a kernel
+makes on the way to new values of variables and to nothing else (`flushes` of a `LoopProgram`): a
+moment of 1e-36 times a rate of 0.001 is such a number.
 """
 
 from __future__ import annotations

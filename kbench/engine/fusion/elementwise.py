@@ -32,6 +32,7 @@ from kbench.engine.fusion.group import (
     resolve_input,
 )
 from kbench.engine.graph.expr.expression import Expr, input_leaf, local_leaf
+from kbench.engine.graph.traits.roles import Role
 from kbench.engine.runtime import config
 
 MIN_LOOP_ELEMENTS = 16_384
@@ -55,6 +56,9 @@ class Group(Fused):
     outputs: list[Value] = field(default_factory=list)
     statements: list[LoopValue] = field(default_factory=list)
     fold: Value | None = None
+    flushes: bool = False
+    """Whether it gives new values of variables alone, some of them settled, see
+    `compiler/settle_states.py`."""
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -81,7 +85,7 @@ class Group(Fused):
         pairs = zip(self.sources, patterns, strict=True)
         inputs = [Input(source.dtype, pattern) for source, pattern in pairs]
         if self.fold is None:
-            return loop_nest(inputs, self.statements, self.stored)
+            return loop_nest(inputs, self.statements, self.stored, flushes=self.flushes)
         folds = [dim for dim, is_folded in enumerate(folded) if is_folded]
         if not folds or folds[-1] - folds[0] >= len(folds):
             return None
@@ -187,6 +191,8 @@ class _GroupSearch:
         result = members[-1]
         group = Group(members, [], result.shape, result.spec.dtype, result.slot)
         group.outputs = self._stored(members)
+        settles = any(member.op.role is Role.SETTLED for member in members)
+        group.flushes = settles and self.only_stored.issuperset(one.slot for one in members)
         _read_inputs(group, self.values)
         self._join_fold(group)
         return group

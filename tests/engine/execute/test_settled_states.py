@@ -90,3 +90,52 @@ def test_one_kernel_still_makes_all_moments() -> None:
     new_p = p - 0.001 * new_m / (K.sqrt(new_v) + 1e-7)
     step = K.function([g], [], updates=[(m, new_m), (v, new_v), (p, new_p)])
     assert len(step.bound([np.ones(50_000, "float32")]).steps) == 1
+
+
+TINY = np.finfo("float32").tiny
+
+
+def _moments(size: int) -> tuple[Any, Any, list[tuple[Any, Any]]]:
+    """A gradient, a weight, and the updates of Adam in the form of Keras 3."""
+    m, v, p = (K.variable(np.full(size, start, "float32")) for start in (5 * TINY, 0.0, 1.0))
+    g = K.placeholder((size,))
+    new_m, new_v = m + (g - m) * 0.1, v + (K.square(g) - v) * 0.001
+    new_p = p - 0.001 * new_m / (K.sqrt(new_v) + 1e-7)
+    return g, p, [(m, new_m), (v, new_v), (p, new_p)]
+
+
+@pytest.mark.parametrize("size", [50_000, 1_000_000])
+def test_on_the_way_to_states_small_numbers_are_zero_and_nowhere_else(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    g, p, updates = _moments(size)
+    step = K.function([g], [g * 1e-30, g * g], updates=updates)
+    x = K.placeholder((size,))
+    halved = K.function([x], [x * 0.5])
+    array = np.full(size, 1e-10, "float32")
+    for _ in range(12):  # the later ones are replays
+        scaled, squared = step([array])
+        np.testing.assert_array_equal(scaled, array * np.float32(1e-30))
+        np.testing.assert_array_equal(squared, array * array)
+        assert (halved([np.full(size, TINY, "float32")])[0] == TINY / 2).all()  # in all threads
+    assert np.float32(1e-40) * np.float32(0.5) > 0
+    assert (K.get_value(p) < 1).all()
+
+
+def test_flushed_states_are_those_of_numpy_but_for_the_smallest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = []
+    array = np.geomspace(1e-45, 1e-3, 50_000).astype("float32")
+    for tier in ("off", "wait"):
+        monkeypatch.setenv("KBENCH_JIT", tier)
+        g, _, updates = _moments(50_000)
+        step = K.function([g], [], updates=updates)
+        for _ in range(20):
+            step([array])
+        found.append([K.get_value(state) for state, _ in updates])
+    sources = [one.source() or "" for one in step.bound([array]).steps]
+    assert sum("begin_flushing" in source for source in sources) == 1
+    for plain, flushed in zip(*found, strict=True):
+        np.testing.assert_allclose(flushed, plain, rtol=1e-5, atol=20 * TINY)

@@ -13,5 +13,9 @@ def source(program: LoopProgram) -> str:
     module = Module()
     nest = program.schedule is Schedule.NEST
     writer = NestWriter(program, module) if nest else RowWriter(program, module)
+    if program.flushes:
+        module.add(f"modes = {module.call('begin_flushing')}")
     writer.run()
+    if program.flushes:
+        module.add(module.call("end_flushing", "modes"))
     return module.text(writer.title, field_names(program))
