@@ -109,7 +109,7 @@ class LoopProgram(Struct, frozen=True, dict=True):
     stores: tuple[int, ...]
     schedule: Schedule = Schedule.NEST
     flushes: bool = False
-    """Whether numbers below the smallest normal one are 0 in it; see `compiler/settle_states.py`."""
+    """Whether numbers below the smallest normal one are 0: `compiler/settle_states.py`."""
 
     def __post_init__(self) -> None:
         ranks = {len(operand.pattern) for operand in self.inputs}
