@@ -7,8 +7,8 @@ launches are captured, each with its parameter block, and neighbouring ones beco
 
 A captured launch holds addresses. Those of intermediate results are the plan's own, and stay. Those
 of inputs and variables are looked at before each run; where one has moved, all is captured anew.
-An input that moves is copied to one place when it is small; what reads a large one is captured no
-longer. Nothing here holds a variable's memory, which its update may reuse.
+What moves is copied to one place when it is small; what reads a large one is captured no longer.
+Nothing here holds a variable's memory, which its update may reuse.
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ MAX_RESULT_COPY_BYTES = 1 << 16
 """Bytes of a result that is computed in the plan's own memory, and copied for the caller."""
 MAX_INPUT_COPY_BYTES = 1 << 20
 """Bytes of an input that is copied to a place of its own when it moves; measured at 0.1 ms."""
+MAX_VARIABLE_COPY_BYTES = 1 << 12
+"""The same of a variable: a counter of steps has a new place in each of them."""
 MAX_VARIABLE_MOVES = 8
-"""Times that a variable may be found elsewhere before what reads it is captured no longer."""
+"""Times that a larger one may be found elsewhere before what reads it is captured no longer."""
 MAX_RUNS_BETWEEN_CAPTURES = 64
 """Runs before a replay that was given up is captured again: 2, 4 ... at first."""
 
@@ -101,10 +103,7 @@ class ReplayPolicy:
             self._left -= self._left > 0
             return None
         steady = {
-            slot
-            for slot in plan.inputs
-            if self._moves[slot]
-            < (MAX_VARIABLE_MOVES if plan.values[slot].source == "variable" else 1)
+            slot for slot in plan.inputs if self._moves[slot] < _most_moves(plan.values[slot])
         }
         replay = Replay(plan, registers, state, steady)
         if replay.captured < max(MIN_CAPTURED_STEPS, count // MIN_CAPTURED_SHARE):
@@ -156,7 +155,7 @@ class Replay:
                 continue
             if slot in steady and array.flags.c_contiguous and array.flags.aligned:
                 self._steady.add(slot)
-            elif plan.values[slot].source == "feed" and array.nbytes <= MAX_INPUT_COPY_BYTES:
+            elif array.nbytes <= _most_copied(plan.values[slot]):
                 own = pool.take(array.shape, array.dtype)
                 np.copyto(own, array)
                 registers[slot] = own
@@ -322,6 +321,18 @@ class Replay:
             for slot, array in part.filled:
                 if registers[slot] is not array:
                     np.copyto(array, registers[slot])  # launches read it there
+
+
+def _most_copied(value: Value) -> int:
+    """Bytes up to which an input or a variable that moves is copied."""
+    return MAX_INPUT_COPY_BYTES if value.source == "feed" else MAX_VARIABLE_COPY_BYTES
+
+
+def _most_moves(value: Value) -> int:
+    """Times that it is found elsewhere before it is one that moves."""
+    if value.source == "feed" or nbytes(value) <= MAX_VARIABLE_COPY_BYTES:
+        return 1
+    return MAX_VARIABLE_MOVES
 
 
 def _is_at(array: np.ndarray, place: int) -> bool:

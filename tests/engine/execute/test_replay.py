@@ -338,6 +338,33 @@ def test_memory_of_variables_is_used_again(repeated: list[int]) -> None:
     assert len(repeated) >= 4
 
 
+def test_a_small_variable_that_moves_in_each_step_is_copied(repeated: list[int]) -> None:
+    """A counter of steps: what reads it is captured, and nothing is captured anew."""
+    random = np.random.default_rng(3)
+    x = K.placeholder((64, 300))
+    count, rate = K.variable(0.0), K.variable(np.ones(300, "float32"))
+    weights = [K.variable(random.normal(0, 0.1, (300, 300))) for _ in range(3)]
+    plain = [K.get_value(one).astype("float64") for one in weights]
+    scale = K.pow(K.constant(0.9), count)
+    value = x
+    for one in weights:
+        value = K.tanh(K.dot(value, one) * rate) * scale
+    step = K.function([x], [K.sum(value)], updates=[K.update_add(count, 1.0)])
+    array = random.normal(size=(64, 300)).astype("float32")
+    step([array])
+    assert service.wait_idle(120)
+    before, runs = 0, 40
+    for number in range(1, runs):
+        K.set_value(rate, np.full(300, 1 + 0.1 * (number % 3), "float32"))
+        (got,) = step([array])
+        want = array.astype("float64")
+        for one in plain:
+            want = np.tanh(want @ one * (1 + 0.1 * (number % 3))) * 0.9**number
+        np.testing.assert_allclose(got, want.sum(), rtol=1e-4, atol=1e-3)
+        before = len(repeated) if number == 20 else before
+    assert len(repeated) - before >= runs - 1 - 20
+
+
 def test_a_setting_that_changes_in_between(repeated: list[int]) -> None:
     model, step = built(layers)
     twin, plain = built(layers)
