@@ -11,10 +11,10 @@ import platform
 from kbench.engine.jit.numba_backend import alloca_once, intrinsic, ir, types
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
-_FLUSHED_X86 = 0x8040
-"""Of the register MXCSR the bits that make results, and operands, 0."""
-_FLUSHED_ARM = 1 << 24
-"""The bit FZ of FPCR, which does both."""
+_IS_X86 = platform.machine() in ("x86_64", "AMD64")
+_IS_ARM = platform.machine() in ("aarch64", "arm64")
+_FLUSHED = 0x8040 if _IS_X86 else 1 << 24
+"""The bits that make results and operands 0: FTZ and DAZ of MXCSR, FZ of FPCR."""
 
 
 def _x86(builder, name, place):
@@ -25,22 +25,21 @@ def _x86(builder, name, place):
 
 def _modes(builder):
     """How the processor rounds now, as an integer; None where nothing is known of it."""
-    machine = platform.machine()
-    if machine in ("x86_64", "AMD64"):
+    if _IS_X86:
         place = alloca_once(builder, _I32)
         _x86(builder, "llvm.x86.sse.stmxcsr", place)
         return builder.zext(builder.load(place, typ=_I32), _I64)
-    if machine in ("aarch64", "arm64"):
+    if _IS_ARM:
         return builder.asm(ir.FunctionType(_I64, []), "mrs $0, fpcr", "=r", [], True)
     return None
 
 
 def _set_modes(builder, modes):
-    if platform.machine() in ("x86_64", "AMD64"):
+    if _IS_X86:
         place = alloca_once(builder, _I32)
         builder.store(builder.trunc(modes, _I32), place)
         _x86(builder, "llvm.x86.sse.ldmxcsr", place)
-    elif platform.machine() in ("aarch64", "arm64"):
+    elif _IS_ARM:
         kind = ir.FunctionType(ir.VoidType(), [_I64])
         builder.asm(kind, "msr fpcr, $0", "r,~{memory}", [modes], True)
 
@@ -53,8 +52,7 @@ def begin_flushing(typing):
         modes = _modes(builder)
         if modes is None:
             return ir.Constant(_I64, 0)
-        bits = _FLUSHED_X86 if platform.machine() in ("x86_64", "AMD64") else _FLUSHED_ARM
-        _set_modes(builder, builder.or_(modes, ir.Constant(_I64, bits)))
+        _set_modes(builder, builder.or_(modes, ir.Constant(_I64, _FLUSHED)))
         return modes
 
     return types.intp(), codegen
