@@ -40,6 +40,12 @@ LAYOUT = [
         call=lambda x: K.reshape(x, K.shape(K.zeros((6, 2)))),
     ),
     Case("flatten", UNARY, np.ravel, dtypes=ANY),
+    Case(  # large enough to be copied by a kernel
+        "reshape",
+        [((64, 32, 8),)],
+        lambda x: x.transpose(1, 0, 2).reshape(32, 512),
+        call=lambda x: K.reshape(K.permute_dimensions(x, (1, 0, 2)), (32, 512)),
+    ),
     Case("batch_flatten", [((2, 3, 4),), ((3,),), ((2, 0, 3),)], _flat_batch, dtypes=ANY),
     Case(
         "permute_dimensions",
