@@ -299,7 +299,7 @@ def loop_nest(
         return LoopProgram(tuple(inputs), tuple(values), tuple(outputs), flushes=flushes)
     last = len(values)
     folded = LoopValue(local_leaf(last - 1), values[-1].dtype, fold)
-    return LoopProgram(tuple(inputs), (*values, folded), (*outputs, last))
+    return LoopProgram(tuple(inputs), (*values, folded), (*outputs, last), flushes=flushes)
 
 
 _NEST_ITEMS = ("width", "blocks", "rows", "pieces")

@@ -90,7 +90,7 @@ class Group(Fused):
         if not folds or folds[-1] - folds[0] >= len(folds):
             return None
         fold = Fold(self.fold.op.fold or "", folds[0], folds[-1] + 1)
-        return loop_nest(inputs, self.statements, self.stored, fold)
+        return loop_nest(inputs, self.statements, self.stored, fold, self.flushes)
 
 
 def can_join(value: Value, least: int) -> bool:

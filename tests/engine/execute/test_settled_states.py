@@ -139,3 +139,19 @@ def test_flushed_states_are_those_of_numpy_but_for_the_smallest(
     assert sum("begin_flushing" in source for source in sources) == 1
     for plain, flushed in zip(*found, strict=True):
         np.testing.assert_allclose(flushed, plain, rtol=1e-5, atol=20 * TINY)
+
+
+def test_a_norm_of_new_states_is_that_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fold in the kernel that settles them, which gives a new value as they do."""
+    found = []
+    for tier in ("off", "wait"):
+        monkeypatch.setenv("KBENCH_JIT", tier)
+        g, _, updates = _moments(50_000)
+        norm = K.variable(0.0)
+        total = K.sum(K.square(updates[0][1]))
+        step = K.function([g], [], updates=[*updates, (norm, total)])
+        for number in range(12):
+            step([np.full(50_000, number * 0.01, "float32")])
+        found.append([K.get_value(norm), *(K.get_value(state) for state, _ in updates)])
+    for plain, flushed in zip(*found, strict=True):
+        np.testing.assert_allclose(flushed, plain, rtol=1e-5, atol=20 * TINY)

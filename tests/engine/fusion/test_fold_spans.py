@@ -77,6 +77,25 @@ def test_a_fold_of_axes_apart_is_one_kernel(kind, case) -> None:
         np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("kind", "span"), every(4, list(itertools.product(KINDS[:5], SPANS))))
+def test_what_is_folded_over_several_loop_dims_is_kept_too(kind, span) -> None:
+    """Members that are stored stand where they belong, whatever a second operand repeats."""
+    shape, (first, last) = span
+    draw, axes = np.random.default_rng(11), list(range(first, last + 1))
+    for varies in itertools.product([True, False], repeat=len(shape)):
+        part = [size if varying else 1 for size, varying in zip(shape, varies, strict=True)]
+        arrays = [draw.normal(size=one).astype("float32") for one in (shape, part)]
+        x, y = (K.placeholder(one.shape) for one in arrays)
+        value = 1.0 + (x * y + y) * 0.01
+        plain = 1 + (arrays[0] * arrays[1] + arrays[1]) * np.float32(0.01)
+        with mock.patch.dict("os.environ", {"KBENCH_JIT": "wait", "KBENCH_LEAST": "1"}):
+            f = K.function([x, y], [value, getattr(K, kind)(value, axis=axes)])
+            whole, got = f(arrays)
+        np.testing.assert_allclose(whole, plain, rtol=1e-6)
+        want = getattr(plain.astype("float64"), kind)(tuple(axes))
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
 @pytest.mark.parametrize("turn", [False, True])
 def test_what_is_folded_and_kept_too_is_right_for_axes_apart(turn) -> None:
     """A second result is no reason for a wrong first one; nor is an operand that lies turned."""

@@ -158,9 +158,9 @@ class GroupStep:
         arrays = self.sources(registers)
         turned = self._turned(arrays)
         prepared = kernel.prepare(outs, turned, self._nest_dims, workspace)
-        if any(not np.may_share_memory(*pair) for pair in zip(arrays, turned, strict=True)):
-            return prepared._replace(is_lasting=False)  # it reads a copy
-        return prepared
+        if turned is arrays or all(map(np.may_share_memory, arrays, turned)):
+            return prepared
+        return prepared._replace(is_lasting=False)  # it reads a copy
 
     def _turned(self, arrays: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
         """What the group reads, in the order of the dims of its kernel."""

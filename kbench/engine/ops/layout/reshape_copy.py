@@ -23,7 +23,7 @@ def _infer(x: Spec, *, shape: Ints) -> Spec:
 
 def _numpy(out: np.ndarray | None, x: np.ndarray, *, shape: Ints) -> np.ndarray:
     if out is None:
-        return np.ascontiguousarray(x).reshape(shape)
+        return np.array(x, order="C").reshape(shape)  # never a view of what it reads
     np.copyto(out.reshape(x.shape), x)
     return out
 

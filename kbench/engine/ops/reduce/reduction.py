@@ -19,7 +19,7 @@ from kbench.engine.graph.tensor import Operand, Tensor
 from kbench.engine.graph.traits.roles import Role
 from kbench.engine.ops.elementwise import arithmetic, compare
 from kbench.engine.ops.elementwise.arithmetic import cast, where
-from kbench.engine.ops.layout import indexing, reshape_copy  # noqa: F401 (x[i]; for plans)
+from kbench.engine.ops.layout import indexing, reshape_copy  # noqa: F401 (x[i]; plans)
 from kbench.engine.ops.layout.reshape import SQUEEZE, batched_rank, reshape_like
 from kbench.engine.ops.layout.shape import IDENTITY, shape
 from kbench.engine.runtime import config
