@@ -46,6 +46,7 @@ class Job(Struct, eq=False):
     elsewhere_since: float = 0.0  # when another process was first found to compile it
     done: threading.Event = field(default_factory=threading.Event)
     pacer: Pacer | None = None
+    written: str = ""  # the source, until its code is there
 
     def paced(self, seconds: float) -> Pacer:
         """How fast it runs here; `seconds` of an element are the guess until it has."""
@@ -61,7 +62,10 @@ class Job(Struct, eq=False):
     @property
     def source(self) -> str:
         """The generated source, as compiled."""
-        return self.text()
+        text = self.written or self.text()
+        if self.state == "pending":
+            self.written = text
+        return text
 
 
 class CompileQueue:

@@ -87,7 +87,7 @@ class CompileThreads:
 
     def _finish(self, job: Job, state: str, reason: str = "") -> None:
         with self._changed:
-            job.state, job.reason = state, reason
+            job.state, job.reason, job.written = state, reason, ""
             self.queue.taken.discard(job)
             self._count_compilers()  # first: who sees the job done finds nobody at work for it
             job.done.set()

@@ -44,6 +44,17 @@ def test_the_next_to_be_compiled(jobs: list[Job], missed: dict[str, float], orde
     assert not queue.jobs
 
 
+def test_a_source_is_written_once_while_it_waits() -> None:
+    made = []
+    jobs = [Job(name, lambda: made.append(1) or "x" * 1000) for name in "abc"]  # type: ignore[func-returns-value]
+    queue = CompileQueue()
+    for job in jobs:
+        queue.put(job)
+    while queue.jobs:
+        queue.take()
+    assert len(made) == len(jobs)
+
+
 def test_one_that_was_at_a_compiler_comes_before_its_like() -> None:
     queue = CompileQueue()
     queue.put(_job("a"))
