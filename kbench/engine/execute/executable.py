@@ -37,6 +37,7 @@ from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.variables import Variable, store_all, store_lock
 from kbench.engine.jit.service import service
 from kbench.engine.runtime import profile
+from kbench.engine.runtime.garbage import uncollected
 from kbench.engine.runtime.profile import PartRecord, RunRecord, StepRecord
 
 MAX_KEPT_ARENA_BYTES = 1 << 20
@@ -97,6 +98,7 @@ class Executable:
         self._replay_policy = self._policy(self.steps[: len(self._early_runners)])
         # What prints, or runs plans of its own, may ask for variables of the user's context.
         self._is_pure = all(value.op.pure and value.op.kind != "several" for value in values)
+        self._is_new = self._is_pure  # as loops may run for minutes, in the user's functions, too
         self._views = self._copied_roots()
         plain = self._replay_policy is None and self._in_place is None and not self._views
         self.is_simple = plain and self._is_pure
@@ -215,6 +217,10 @@ class Executable:
         keeps warnings off. New values of variables may be None until `store` computes them. What
         a replay computes in memory of the plan itself is copied.
         """
+        if self._is_new:  # the run asks for kernels, which is a part of planning
+            self._is_new = False
+            with uncollected():
+                return self.run(arrays, quiet)
         self._read = self._unfinished = None
         in_place = self._in_place if self._in_place is not None and self._in_place.ready() else None
         runners = self.runners if in_place is None else self._early_runners

@@ -19,8 +19,9 @@ _was_enabled = False
 class uncollected:
     """A context in which no search for garbage begins, on any thread; they may lie in each other.
 
-    It is for what builds or plans a graph, never around what computes. It is no decorator, whose
-    frame would be taken for the line of the user's that an error names.
+    It is for what builds or plans a graph, and for the first run of a plan, which asks for its
+    kernels; never around what computes again and again. It is no decorator, whose frame would be
+    taken for the line of the user's that an error names.
     """
 
     def __enter__(self) -> None:

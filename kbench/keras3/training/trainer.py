@@ -14,6 +14,7 @@ from keras.src.trainers.epoch_iterator import EpochIterator
 from keras.src.utils import traceback_utils
 from keras.src.utils.python_utils import pythonify_logs
 
+from kbench.api.operations import uncollected
 from kbench.keras3.gradients import traced_gradients
 from kbench.keras3.tensor import tracing
 from kbench.keras3.training.batches import Batches, as_leaf, few_rows, split
@@ -297,7 +298,8 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         """Build what is not built; where steps run eagerly, on values that Python may look at."""
         tracing.builds_on_values = bool(self.run_eagerly)
         try:
-            super()._symbolic_build(iterator=iterator, data_batch=data_batch)
+            with uncollected():
+                super()._symbolic_build(iterator=iterator, data_batch=data_batch)
         finally:
             tracing.builds_on_values = False
 
