@@ -159,19 +159,24 @@ def _picked_value(x: Spec, items: tuple[Item, ...]) -> tuple[int | None, ...] | 
     return x.value[_as_slice(word, numbers)]
 
 
-def _index(items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> ArrayIndex:
+def _index(x: np.ndarray, items: tuple[Item, ...], indices: Sequence[np.ndarray]) -> ArrayIndex:
+    """The index of NumPy; ShapeError for a block that leaves `x`, of which NumPy takes a part."""
     key: list[int | builtins.slice | None] = []
+    axis = 0
     for word, numbers in _numbers(items, [int(index) for index in indices]):
         if word == "new":
             key.append(None)
-        else:
-            key.append(numbers[0] if word == "int" else _as_slice(word, numbers))
+            continue
+        if word == "block" and indices:  # known ones were looked at before
+            _block_size(Spec(x.shape, x.dtype.name), axis, *numbers)
+        key.append(numbers[0] if word == "int" else _as_slice(word, numbers))
+        axis += 1
     return (*key, Ellipsis)  # with it, one entry is an array of rank 0 and no NumPy scalar
 
 
 def _getitem_numpy(x: np.ndarray, *indices: np.ndarray, items: tuple[Item, ...]) -> np.ndarray:
     try:
-        return x[_index(items, indices)]
+        return x[_index(x, items, indices)]
     except IndexError as error:
         raise ShapeError(f"{error}", function="x[...]") from None
 
@@ -192,7 +197,7 @@ def _place_numpy(
     if out is None:
         out = np.empty(x.shape, g.dtype)
     out.fill(0)
-    out[_index(items, indices)] = g
+    out[_index(x, items, indices)] = g
     return out
 
 
@@ -209,7 +214,7 @@ def _place_by_copies(
     items: tuple[Item, ...],
 ) -> None:
     strided_copy.zero(out, copy)
-    copy(out[_index(items, indices)], g)
+    copy(out[_index(x, items, indices)], g)
 
 
 def _extents(attrs: Attrs, shape: Ints) -> Extents | None:

@@ -82,6 +82,7 @@ def test_slice_never_leaves_the_tensor(length: int, start: int, size: int) -> No
         lambda: K.eval(K.slice(K.variable(array, "float64"), [start], [size])),
         lambda: K.slice(unknown, [start], [size]).eval(feed_dict={unknown: array}),
         lambda: computed(array, start, size),
+        lambda: by_variable(array, start, size),
     ]
     for way in ways:
         if fits:
@@ -98,6 +99,15 @@ def computed(array: np.ndarray, start: int, size: int) -> Any:
     first, count = K.placeholder((1,), dtype="int32"), K.placeholder((1,), dtype="int32")
     part = K.slice(x, first, count)
     return part.eval(feed_dict={x: array, first: [start], count: [size]})
+
+
+def by_variable(array: np.ndarray, start: int, size: int) -> Any:
+    """`slice` from where a variable says, whose values nothing follows as a shape; and its slope."""
+    x = K.variable(array, "float64")
+    part = K.slice(x, K.variable([start], "int32"), [size])
+    found, slope = K.function([], [part, K.gradients(K.sum(part), [x])[0]])([])
+    assert slope.sum() == found.size
+    return found
 
 
 GATHER: list[tuple[Any, str]] = [
