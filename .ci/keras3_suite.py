@@ -34,7 +34,7 @@ VERSION = "3.15.1"
 JUDGES = (
     "ops backend/common random layers trainers models losses metrics optimizers callbacks saving "
     "quantizers dtype_policies initializers activations constraints regularizers utils tree "
-    "datasets visualization wrappers legacy distillation"
+    "datasets visualization wrappers legacy distillation distribution"
 ).split()
 OUTCOMES = ("passed", "failed", "skipped")
 OTHERS = "grain jax orbax pandas sklearn tensorflow torch".split()

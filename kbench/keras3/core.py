@@ -29,6 +29,7 @@ from kbench.keras3.control.api import (
     vectorized_map,
     while_loop,
 )
+from kbench.keras3.distribution import check_variables
 from kbench.keras3.matrices import array_of, is_matrix
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.scatter import scatter, scatter_update, slice, slice_update, unstack
@@ -109,6 +110,7 @@ class Variable(KerasVariable):  # type: ignore[misc]
         return K.variable(to_held(array), dtype=spec.dtype, name=self.name)
 
     def _initialize(self, value: Any) -> None:
+        check_variables()
         self._value = value
 
     def _initialize_with_initializer(self, initializer: Any) -> None:

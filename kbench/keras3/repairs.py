@@ -27,8 +27,7 @@ REPAIRS = {
         "else:\n    from keras_kbench.src import *\n"
         "    from keras_kbench.src import cudnn_ok, gru, lstm, rnn, vectorized_map\n"
         "    from keras_kbench.src import scatter, bidirectional_gru, bidirectional_lstm\n"
-        "    from keras_kbench.src import Variable as BackendVariable\n"
-        "    distribution_lib = None\n",
+        "    from keras_kbench.src import Variable as BackendVariable, distribution_lib\n",
     ),
     "keras.src.layers.layer": (
         "else:\n    raise RuntimeError(\n        f\"Backend '{backend.backend()}' must implement"

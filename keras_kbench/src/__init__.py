@@ -3,6 +3,7 @@
 from keras.src.backend.common.name_scope import name_scope
 
 from kbench.keras3 import core, image, linalg, math, nn, numpy, random
+from kbench.keras3 import distribution as distribution_lib
 from kbench.keras3.control.rnn import (
     bidirectional_gru,
     bidirectional_lstm,
@@ -31,7 +32,5 @@ from kbench.keras3.core import (
     vectorized_map,
 )
 from kbench.keras3.repairs import without_types
-
-distribution_lib = None  # one process: there are no devices to share a model out to
 
 without_types((core, image, linalg, math, nn, numpy, random))

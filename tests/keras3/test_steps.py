@@ -211,6 +211,68 @@ def test_export_says_that_it_is_not_there(tmp_path):
         _model().export(tmp_path / "model")
 
 
+# ------------------------------------------------------------------ devices
+
+
+def _parallel_data() -> object:
+    return keras.distribution.DataParallel()
+
+
+def _parallel_model() -> object:
+    mesh = keras.distribution.DeviceMesh((1, 1), ("batch", "model"), ["cpu:0"])
+    layout = keras.distribution.LayoutMap(mesh)
+    layout[".*kernel"] = (None, "model")
+    layout[".*/output"] = ("batch", None)
+    return keras.distribution.ModelParallel(layout_map=layout, batch_dim_name="batch")
+
+
+@pytest.mark.parametrize("make", [_parallel_data, _parallel_model])
+def test_a_distribution_over_the_one_device_changes_nothing(make):
+    def losses():
+        keras.utils.set_random_seed(3)
+        model = _model()
+        return model.fit(X, Y, epochs=3, verbose=0).history["loss"]
+
+    alone = losses()
+    with make().scope():
+        assert losses() == alone
+
+
+REFUSED = {
+    "variables": lambda two: two.scope(),
+    "tensor": lambda two: keras.distribution.distribute_tensor(
+        np.ones(2), keras.distribution.TensorLayout(("batch",), two.device_mesh)
+    ),
+    "mesh": lambda two: two.device_mesh.backend_mesh,
+    "layout": lambda two: (
+        keras.distribution.TensorLayout(("batch",), two.device_mesh).backend_layout
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_more_devices_than_there_are(name):
+    two = keras.distribution.DataParallel(devices=["cpu:0", "cpu:1"])
+    with pytest.raises(NotImplementedError, match=r"one device, cpu:0.*mesh of 2: cpu:0, cpu:1"):
+        made = REFUSED[name](two)
+        if name == "variables":
+            with made:
+                _model()
+
+
+def test_devices_and_processes():
+    assert keras.distribution.list_devices() == keras.distribution.list_devices("cpu") == ["cpu:0"]
+    assert keras.distribution.get_device_count() == 1
+    assert keras.distribution.list_devices("gpu") == []
+    keras.distribution.initialize()
+    keras.distribution.initialize(num_processes=1, process_id=0)
+    with pytest.raises(NotImplementedError, match="one process.*num_processes=2"):
+        keras.distribution.initialize("10.0.0.1:1234,10.0.0.2:2345", 2, 0)
+    layout = keras.distribution.TensorLayout(("batch",))
+    with pytest.raises(ValueError, match="device_mesh"):
+        _ = layout.backend_layout
+
+
 class Branching(layers.Layer):
     """A layer that stores in one branch of a condition more than in the other."""
 
