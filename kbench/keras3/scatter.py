@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,16 @@ from kbench.keras3.calls.host import node_call
 from kbench.keras3.complex_numbers.parts import by_parts, moved
 from kbench.keras3.complex_numbers.refusal import real_only
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import PARTS, Traced, any_traced, in_dtype, is_traced, plain, to_wide
+from kbench.keras3.tensor import (
+    PARTS,
+    Traced,
+    any_traced,
+    in_dtype,
+    is_traced,
+    place_of,
+    plain,
+    to_wide,
+)
 
 _UFUNCS = {
     "add": np.add, "max": np.maximum, "min": np.minimum, "mul": np.multiply,
@@ -116,16 +126,36 @@ def _by_parts(inputs: Any, indices: Any, updates: Any, reduction: Any) -> Any:
 
 
 def slice(inputs: Any, start_indices: Any, shape: Any) -> Any:
-    """The block of a shape from a place on; a block that leaves the array is moved into it."""
+    """The block of a shape from a place on; -1 is as much as there is.
+
+    A negative start counts from the end, and a block that leaves the array is moved into it.
+    """
     inputs, starts = layout.known(plain(inputs)), _starts(start_indices)
-    sizes = _block_sizes(inputs, starts, shape)
-    if any_traced(inputs, starts):
-        first = [
-            s.node if is_traced(s) else min(int(s), n - size)
-            for s, n, size in zip(starts, inputs.shape, sizes, strict=True)
-        ]
-        return moved(lambda node: K.slice(node, first, list(sizes)), inputs)
-    return inputs[_block(inputs, starts, sizes)]
+    sizes = [int(size) for size in shape]
+    if -1 in sizes and len(sizes) == len(starts) == len(inputs.shape):
+        ends = zip(starts, inputs.shape, sizes, strict=True)
+        sizes = [n - _first(int(i), n, 0) if size == -1 else size for i, n, size in ends]
+    first = _block("slice", inputs, starts, sizes)
+    if any_traced(inputs, first):
+        places = [one.node if is_traced(one) else one for one in first]
+        return moved(lambda node: K.slice(node, places, sizes), inputs)
+    found = tuple(builtins.slice(i, i + size) for i, size in zip(first, sizes, strict=True))
+    return inputs[found]
+
+
+def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Any:
+    """An array with a block put in from a place on, which is counted as for `slice`."""
+    inputs, starts = layout.known(plain(inputs)), _starts(start_indices)
+    updates = elementwise.cast(layout.known(plain(updates)), str(inputs.dtype))
+    first = _block("slice_update", inputs, starts, updates.shape)
+    if not any_traced(inputs, first, updates):
+        found = np.array(inputs)
+        sizes = zip(first, updates.shape, strict=True)
+        found[tuple(builtins.slice(i, i + size) for i, size in sizes)] = updates
+        return found
+    grid = np.moveaxis(np.indices(updates.shape), 0, -1)
+    place = layout.stack(first, 0) if any_traced(first) else np.array(first, np.int64)
+    return scatter_update(inputs, elementwise.add(grid.astype(np.int64), place), updates)
 
 
 def _starts(start_indices: Any) -> list[Any]:
@@ -135,39 +165,29 @@ def _starts(start_indices: Any) -> list[Any]:
     return [plain(one) for one in start_indices]
 
 
-def _block_sizes(inputs: Any, starts: Any, shape: Any) -> list[int]:
-    return [
-        n - int(s) if size == -1 else int(size)
-        for s, n, size in zip(starts, inputs.shape, shape, strict=True)
-    ]
+def _block(name: str, inputs: Any, starts: Sequence[Any], sizes: Sequence[int]) -> list[Any]:
+    """Where a block of these sizes begins; ValueError for one that the array is too small for."""
+    fits = len(starts) == len(sizes) == len(inputs.shape)
+    if not fits or any(not 0 <= size <= n for size, n in zip(sizes, inputs.shape, strict=True)):
+        raise ValueError(
+            f"{name}: inputs is {inputs.dtype}{list(inputs.shape)}, which has no block of "
+            f"{list(sizes)} from {len(starts)} start indices on"
+        )
+    return [_first(*one) for one in zip(starts, inputs.shape, sizes, strict=True)]
 
 
-def _block(inputs: Any, starts: Any, sizes: Any) -> tuple[builtins.slice, ...]:
-    found = []
-    for start, n, size in zip(starts, inputs.shape, sizes, strict=True):
-        first = min(max(int(start), 0), n - size)
-        found.append(builtins.slice(first, first + size))
-    return tuple(found)
-
-
-def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Any:
-    """An array with a block put in from a place on."""
-    inputs, starts = layout.known(plain(inputs)), _starts(start_indices)
-    updates = elementwise.cast(layout.known(plain(updates)), str(inputs.dtype))
-    if not any_traced(inputs, starts, updates):
-        found = np.array(inputs)
-        found[_block(inputs, starts, updates.shape)] = updates
-        return found
-    grid = np.moveaxis(np.indices(updates.shape), 0, -1)
-    if any(map(is_traced, starts)):
-        first = layout.stack([elementwise.cast(layout.known(s), "int64") for s in starts], 0)
-    else:
-        first = np.array([int(s) for s in starts], np.int64)
-    return scatter_update(inputs, elementwise.add(grid.astype(np.int64), first), updates)
+def _first(start: Any, count: int, size: int) -> Any:
+    """Where along an axis of `count` entries a block of `size` begins: an integer, or a symbol."""
+    if not is_traced(start):
+        first = int(start)
+        return min(max(first + count if first < 0 else first, 0), count - size)
+    first = elementwise.cast(layout.known(start), "int64")
+    first = elementwise.where(elementwise.less(first, 0), elementwise.add(first, count), first)
+    return elementwise.minimum(elementwise.maximum(first, 0), count - size)
 
 
 def unstack(x: Any, num: Any = None, axis: int = 0) -> list[Any]:
     """The entries of an axis, each an array."""
     x = layout.known(plain(x))
-    lead = (builtins.slice(None),) * (axis % len(x.shape))
+    lead = (builtins.slice(None),) * place_of(axis, len(x.shape))
     return [x[(*lead, i)] for i in range(x.shape[axis])]

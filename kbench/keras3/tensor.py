@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import threading
 from collections.abc import Callable
@@ -268,6 +269,11 @@ def converted(array: np.ndarray, dtype: Any, copy: bool = False) -> np.ndarray:
     if array.dtype.kind == "c" and np.dtype(dtype).kind not in "cb":
         raise loses_a_part(array, str(np.dtype(dtype)))
     return array.astype(dtype, copy=copy)
+
+
+def place_of(axis: Any, rank: int) -> int:
+    """An axis counted from the first; AxisError for one that is not there."""
+    return np.lib.array_utils.normalize_axis_index(operator.index(axis), rank)
 
 
 _least: Any = np.minimum.reduce

@@ -25,6 +25,7 @@ from kbench.keras3.tensor import (
     held,
     in_dtype,
     is_traced,
+    place_of,
     plain,
     tracing,
     without_matrices,
@@ -245,7 +246,7 @@ def associative_scan(f: Any, elems: Any, reverse: bool = False, axis: int = 0) -
         raise TypeError(f"`f` should be a callable. Received: f={f}")
     flat = [layout.known(plain(x)) for x in tree.flatten(elems)]
     flat = [layout.flip(x, axis) for x in flat] if reverse else flat
-    axis = axis % len(flat[0].shape)
+    axis = place_of(axis, len(flat[0].shape))
     count = flat[0].shape[axis]
     if any(x.shape[axis] != count for x in flat):
         raise ValueError(

@@ -15,7 +15,7 @@ from kbench.keras3.calls.host import common_dtype, host
 from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import float_type, of_floats
-from kbench.keras3.tensor import finish, in_dtype
+from kbench.keras3.tensor import finish, in_dtype, place_of
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 """Those with which the mean 0 and the variance 1 stay: Klambauer et al. 2017, section 2."""
@@ -176,7 +176,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     if size % 2:
         raise ValueError(f"glu: axis {axis} has {size} entries, which are not even")
     node = in_dtype(x, dtype)
-    lead = (slice(None),) * (axis % node.ndim)
+    lead = (slice(None),) * place_of(axis, node.ndim)
     first, second = node[(*lead, slice(0, size // 2))], node[(*lead, slice(size // 2, size))]
     return finish(first * K.sigmoid(second), dtype)
 
@@ -208,9 +208,9 @@ def _by_axes(build: Callable[[Any, int], Any], x: Any, axis: Any) -> Any:
     node = in_dtype(x, dtype)
     rank = node.ndim
     axes = tuple(range(rank)) if axis is None else axis
-    axes = (axes,) if isinstance(axes, int) else tuple(i % rank for i in axes)
+    axes = (axes,) if isinstance(axes, int) else tuple(place_of(i, rank) for i in axes)
     if len(axes) == 1:
-        return finish(build(node, axes[0] % rank), dtype)
+        return finish(build(node, place_of(axes[0], rank)), dtype)
     rest = [i for i in range(rank) if i not in axes]
     order = [*rest, *axes]
     sizes = [node.spec.shape[i] for i in order]

@@ -21,6 +21,7 @@ from kbench.keras3.tensor import (
     from_wide,
     in_dtype,
     is_traced,
+    place_of,
     to_wide,
 )
 
@@ -67,7 +68,7 @@ def take(x: Any, indices: Any, axis: Any = None) -> Any:
     x, indices = layout.known(x), _whole(indices)
     if axis is None:
         x, axis = layout.ravel(x), 0
-    axis = axis % len(x.shape)
+    axis = place_of(axis, len(x.shape))
     if _of_nothing("take", x, indices, axis):
         return np.zeros((*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]), x.dtype)
     if not is_traced(x) and not is_traced(indices):
@@ -95,7 +96,7 @@ def take_along_axis(x: Any, indices: Any, axis: Any = None) -> Any:
     if axis is None:
         x, axis = layout.ravel(x), 0
         indices = layout.ravel(indices)
-    axis = axis % len(x.shape)
+    axis = place_of(axis, len(x.shape))
     if _of_nothing("take_along_axis", x, indices, axis):
         sizes = np.broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis))
         return np.zeros(_with(sizes, axis, indices.shape[axis]), x.dtype)
@@ -171,7 +172,7 @@ def sort(x: Any, axis: Any = -1) -> Any:
         return np.sort(to_wide(x), axis).astype(x.dtype) if x.ndim else x
     if not x.shape or 0 in x.shape:
         return x
-    return gathered(x, _order(x, axis), axis % len(x.shape))
+    return gathered(x, _order(x, axis), place_of(axis, len(x.shape)))
 
 
 def argpartition(x: Any, kth: int, axis: Any = -1) -> Any:

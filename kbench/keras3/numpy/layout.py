@@ -15,7 +15,7 @@ from kbench.keras3.calls.host import BY_PARTS, common_dtype, host, operand
 from kbench.keras3.complex_numbers.parts import by_parts, moved
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import array_in
-from kbench.keras3.tensor import NotTracedError, Traced, converted, is_traced, own, plain
+from kbench.keras3.tensor import NotTracedError, Traced, converted, is_traced, own, place_of, plain
 
 
 def known(x: Any) -> Any:
@@ -49,7 +49,7 @@ def transpose(x: Any, axes: Any = None) -> Any:
     if not is_traced(x):
         return own(x.transpose(axes))
     rank = x.ndim
-    order = tuple(range(rank))[::-1] if axes is None else tuple(int(i) % rank for i in axes)
+    order = tuple(range(rank))[::-1] if axes is None else tuple(place_of(i, rank) for i in axes)
     return moved(lambda node: K.permute_dimensions(node, order), x)
 
 
@@ -313,7 +313,7 @@ def _bounds(size: int, sections: Any, equal: bool) -> list[tuple[int, int]]:
 
 def _parts(x: Any, sections: Any, axis: int, equal: bool) -> list[Any]:
     x = known(x)
-    lead = (slice(None),) * (axis % len(x.shape))
+    lead = (slice(None),) * place_of(axis, len(x.shape))
     found = []
     for start, stop in _bounds(x.shape[axis], sections, equal):
         part = x[(*lead, slice(start, stop))]

@@ -14,7 +14,7 @@ from kbench.keras3.complex_numbers.refusal import is_complex, spec_of
 from kbench.keras3.numpy import curves, elementwise, layout, reduce
 from kbench.keras3.numpy.elementwise import array_in
 from kbench.keras3.numpy.sparse_product import sparse_product
-from kbench.keras3.tensor import Traced, is_traced
+from kbench.keras3.tensor import Traced, is_traced, place_of
 
 
 def _ruled(name: str, *operands: Any) -> str:
@@ -88,7 +88,7 @@ def _summed_products(name: str, x1: Any, x2: Any, axes: Any) -> Any:
         first, second = list(range(rank1 - axes, rank1)), list(range(axes))
     else:
         first, second = ([one] if isinstance(one, int) else list(one) for one in axes)
-    first, second = [i % rank1 for i in first], [i % rank2 for i in second]
+    first, second = [place_of(i, rank1) for i in first], [place_of(i, rank2) for i in second]
     pairs = [(x1.shape[i], x2.shape[j]) for i, j in zip(first, second, strict=True)]
     if any(one != other for one, other in pairs):
         raise ShapeError(
@@ -308,7 +308,7 @@ def trace(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
 def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
     """The differences of neighbours along an axis, `n` times."""
     a = layout.known(a)
-    lead = (slice(None),) * (axis % len(a.shape))
+    lead = (slice(None),) * place_of(axis, len(a.shape))
     differ = elementwise.not_equal if common_dtype(a) == "bool" else elementwise.subtract
     for _ in range(n):
         a = differ(a[(*lead, slice(1, None))], a[(*lead, slice(None, -1))])

@@ -16,7 +16,7 @@ from kbench.keras3.complex_numbers.parts import by_parts
 from kbench.keras3.complex_numbers.refusal import is_complex, real_only, refused, spec_of
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import array_in, float_type
-from kbench.keras3.tensor import PARTS, finish, in_dtype, is_traced
+from kbench.keras3.tensor import PARTS, finish, in_dtype, is_traced, place_of
 
 _WIDER = {"bool": "int32", "int8": "int32", "int16": "int32", "uint8": "uint32", "uint16": "uint32"}
 """The dtypes in which integers are added and multiplied up."""
@@ -88,7 +88,7 @@ def _complex_prod(x: Any, axis: Any, keepdims: bool) -> Any:
 
     rank = len(x.shape)
     axes = range(rank) if axis is None else (axis,) if isinstance(axis, int) else axis
-    places = [i % rank for i in axes]
+    places = [place_of(i, rank) for i in axes]
     kept = [i for i in range(rank) if i not in places]
     sizes = tuple(x.shape[i] for i in kept)
     count = int(np.prod([x.shape[i] for i in places], dtype=int))
@@ -253,7 +253,7 @@ def _place(name: str, form: Any, build: Any, x: Any, axis: Any, keepdims: bool) 
     found = K.cast(build(node, axis), "int32")
     if keepdims:
         known = tuple(found.spec.shape)
-        place = axis % rank
+        place = place_of(axis, rank)
         sizes = (1,) * rank if not known else (*known[:place], 1, *known[place:])
         found = K.reshape(found, sizes)
     return finish(found, "int32")
