@@ -4,6 +4,7 @@ from keras.src.backend.common.name_scope import name_scope
 
 from kbench.keras3 import core, image, linalg, math, nn, numpy, random
 from kbench.keras3 import distribution as distribution_lib
+from kbench.keras3.calls.named_errors import name_errors
 from kbench.keras3.control.rnn import (
     bidirectional_gru,
     bidirectional_lstm,
@@ -33,4 +34,5 @@ from kbench.keras3.core import (
 )
 from kbench.keras3.repairs import without_types
 
+name_errors((image, linalg, math, nn, numpy, random))
 without_types((core, image, linalg, math, nn, numpy, random))

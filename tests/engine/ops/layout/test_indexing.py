@@ -102,7 +102,7 @@ def computed(array: np.ndarray, start: int, size: int) -> Any:
 
 
 def by_variable(array: np.ndarray, start: int, size: int) -> Any:
-    """`slice` from where a variable says, whose values nothing follows as a shape; and its slope."""
+    """`slice` from where a variable says, which nothing follows as a shape; and its slope."""
     x = K.variable(array, "float64")
     part = K.slice(x, K.variable([start], "int32"), [size])
     found, slope = K.function([], [part, K.gradients(K.sum(part), [x])[0]])([])

@@ -1,0 +1,65 @@
+"""Errors that NumPy raises within a function of Keras: they name the function and its arrays."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from kbench.api.operations import Spec
+from kbench.keras3.tensor import Traced
+
+PLAIN = (ValueError, TypeError, IndexError, np.exceptions.AxisError, np.linalg.LinAlgError)
+"""Exactly the types of errors of NumPy and of plain checks; those of kbench say what they saw."""
+CALLS_BACK = frozenset({"vectorize", "apply_along_axis", "custom_gradient"})
+"""Functions within which code of the user's runs, whose errors are its own."""
+
+
+def name_errors(modules: Iterable[ModuleType]) -> None:
+    """Let each public function of these modules name itself in errors that do not name it."""
+    for module in modules:
+        for name, function in list(vars(module).items()):
+            ours = inspect.isfunction(function) and function.__module__.startswith("kbench.keras3")
+            if ours and not name.startswith("_") and name not in CALLS_BACK:
+                setattr(module, name, _named(name, function))
+
+
+def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except PLAIN as error:
+            told = _told(name, function, error, given, named)
+            if told is None:
+                raise
+            raise told.with_traceback(error.__traceback__) from None
+
+    return call
+
+
+def _told(
+    name: str, function: Callable[..., Any], error: Exception, given: Sequence[Any],
+    named: Mapping[str, Any],
+) -> Exception | None:  # fmt: skip
+    """The error with the names in it; None where they are there, or where it is of its own kind."""
+    text = str(error)
+    if type(error) not in PLAIN or text.startswith(f"{name}:"):
+        return None
+    places = [*inspect.signature(function).parameters]
+    operands = [*zip(places, given, strict=False), *named.items()]
+    seen = [f"{place} {spec}" for place, x in operands if (spec := _described(x))]
+    return type(error)(f"{name}: {text}" + (f"; got {', '.join(seen)}" if seen else ""))
+
+
+def _described(x: Any) -> str:
+    """`dtype[shape]` of an array or a symbol, and of those in a list; else nothing."""
+    if isinstance(x, (list, tuple)):
+        return ", ".join(filter(None, map(_described, x[:4])))
+    if isinstance(x, (np.ndarray, Traced)):
+        return str(Spec(tuple(x.shape), str(x.dtype)))
+    return ""
