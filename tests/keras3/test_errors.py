@@ -25,7 +25,7 @@ NAMED = {  # name -> call, type of the error, what it says
     "swapaxes": (lambda: ops.swapaxes(A, 0, 4), IndexError, r"^swapaxes: .*; got x float32"),
     "cross": (lambda: ops.cross(A, B), ValueError, rf"^cross: .*; got {PAIR}$"),
     "broadcast_to": (
-        lambda: ops.broadcast_to(A, (4, 7)), ValueError, r"^broadcast_to: .*; got x float32\[2, 3\]$"
+        lambda: ops.broadcast_to(A, (4, 7)), ValueError, r"^broadcast_to: .*; got x float32"
     ),
     "own": (lambda: ops.split(A, 7, axis=1), ValueError, "^split: 3 .* make 7 equal parts$"),
 }  # fmt: skip
