@@ -45,6 +45,7 @@ from kbench.engine.ops.ctc.cost import ctc_cost
 from kbench.engine.ops.elementwise.arithmetic import where
 from kbench.engine.ops.elementwise.compare import logical_and, logical_or, logical_xor
 from kbench.engine.ops.elementwise.elementary import ceil, erf, expm1, floor, log1p
+from kbench.engine.ops.loss.pick import pick_class
 from kbench.engine.ops.random.seeded import seeded_array, seeded_draw
 from kbench.engine.ops.sparse.sparse_ops import cast_sparse
 from kbench.engine.runtime import config
@@ -58,8 +59,8 @@ __all__ = [
     "as_csr", "as_dense", "cast_sparse", "ceil", "ctc_cost", "env", "erf", "expm1", "floor",
     "is_float", "is_matrix", "keras_file_backend", "kernels_allowed", "lock", "log1p",
     "logical_and", "logical_or", "logical_xor", "multiply", "numpy_call", "numpy_calls",
-    "opaque_constant", "prefetch", "read_outside", "rebuild", "repeated_gradient", "results",
-    "scan", "see_through", "seeded_array", "seeded_draw", "settings_in_force",
+    "opaque_constant", "pick_class", "prefetch", "read_outside", "rebuild", "repeated_gradient",
+    "results", "scan", "see_through", "seeded_array", "seeded_draw", "settings_in_force",
     "sparse_constant", "uncollected", "walk", "where", "with_data", "with_inputs",
 ]  # fmt: skip
 

@@ -1,9 +1,13 @@
 """Errors of functions name the function and its arrays, whoever raised them first."""
 
 import keras3_there  # noqa: F401  # isort: skip
+import keras
 import numpy as np
 import pytest
 from keras import ops
+from keras3_traces import in_a_trace
+
+from kbench.api.operations import ArgumentError
 
 A, B = np.ones((2, 3), "float32"), np.ones((4, 5), "float32")
 PAIR = r"x1 float32\[2, 3\], x2 float32\[4, 5\]"
@@ -46,3 +50,35 @@ def test_an_error_of_the_users_own_stays_as_it_is():
     for call in (lambda: ops.vectorize(fail)(A), lambda: ops.map(fail, A)):
         with pytest.raises(ValueError, match="^this one is mine$"):
             call()
+
+
+# ------------------------------------------------------------------ labels
+
+LABELS = [[0, 3, 1], [0, -1, 1]]
+
+
+@pytest.mark.parametrize("from_logits", [False, True])
+@pytest.mark.parametrize("labels", LABELS)
+def test_a_label_without_a_class(labels, from_logits):
+    def loss(y, x):
+        return ops.sparse_categorical_crossentropy(y, x, from_logits=from_logits)
+
+    wrong, x = np.array(labels, "int32"), np.full((3, 3), 1 / 3, "float32")
+    for call in (lambda: loss(wrong, x), lambda: in_a_trace(loss, [wrong, x])):
+        for _ in range(3):  # the second call of its like keeps a plan
+            with pytest.raises(ArgumentError, match=rf"class {labels[1]} is out of range for 3 cl"):
+                call()
+
+
+@pytest.mark.parametrize("rows", [32, 4096])
+def test_a_label_without_a_class_in_fit_changes_no_weight(rows):
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    model.compile("adam", "sparse_categorical_crossentropy")
+    x, right = np.ones((rows, 4), "float32"), np.arange(rows) % 3
+    for _ in range(4):
+        model.fit(x, right, batch_size=rows, verbose=0)
+    before = model.get_weights()
+    with pytest.raises(ArgumentError, match="class 3 is out of range for 3 classes"):
+        model.fit(x, np.arange(rows) % 4, batch_size=rows, verbose=0)
+    for weight, same in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(weight, same)

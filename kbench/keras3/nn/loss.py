@@ -9,13 +9,21 @@ from keras.src.backend import config
 from keras.src.backend.common import standardize_dtype
 
 from kbench import backend as K
-from kbench.api.operations import ctc_cost
+from kbench.api.operations import ctc_cost, pick_class
 from kbench.keras3.calls.host import common_dtype
 from kbench.keras3.calls.planned import planned
 from kbench.keras3.complex_numbers.refusal import real_only
 from kbench.keras3.nn.activation import log_softmax, softmax
 from kbench.keras3.numpy import elementwise, index, layout, reduce
-from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced, node_of
+from kbench.keras3.tensor import (
+    NotTracedError,
+    Traced,
+    finish,
+    in_dtype,
+    is_traced,
+    node_of,
+    place_of,
+)
 
 
 @planned
@@ -100,9 +108,10 @@ def sparse_categorical_crossentropy(
             f"shape up until the last dimension: target.shape={tuple(target.shape)}, "
             f"output.shape={tuple(output.shape)}"
         )
-    logs = _logs(output, from_logits, axis)
-    labels = one_hot(elementwise.cast(target, "int32"), output.shape[axis], axis, str(logs.dtype))
-    return elementwise.negative(reduce.sum(elementwise.multiply(labels, logs), axis))
+    logs, labels = _logs(output, from_logits, axis), elementwise.cast(target, "int64")
+    dtype, place = str(logs.dtype), place_of(axis, len(output.shape))
+    node = pick_class(in_dtype(logs, dtype), in_dtype(labels, "int64"), place)
+    return finish(-node, dtype)
 
 
 @planned

@@ -9,6 +9,7 @@ from kbench.engine.core.spec import Spec
 from kbench.engine.graph.apply import apply
 from kbench.engine.graph.expr.expression import COLUMN, Expr, call, cast, number_leaf
 from kbench.engine.graph.op import Op, register
+from kbench.engine.graph.tensor import Tensor
 from kbench.engine.graph.traits.row_form import RowBuilder, RowForm
 
 
@@ -80,3 +81,13 @@ PUT: Op = register(
         rows=RowForm(_put_written, folds=False, picks=True),
     )
 )
+
+
+def pick_class(x: Tensor, classes: Tensor, axis: int) -> Tensor:
+    """The entries along an axis that class numbers, integers of the shape of the rest, name.
+
+    Raises:
+        ShapeError: they do not fit. ArgumentError: at evaluation, a class that does not exist.
+    Gradient: to `x`.
+    """
+    return apply(PICK, x, classes, axis=axis)
