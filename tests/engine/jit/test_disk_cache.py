@@ -209,7 +209,7 @@ compile_threads.AWAITED_STUCK_SECONDS = 100.0
     assert run_script(tmp_path, "wait", COUNTS) == (["0", "2", "0"], "")
     found = sorted(path.name for path in tmp_path.rglob("*") if path.is_file())
     kinds = [re.split("[-_]", name)[0] + Path(name).suffix for name in found]
-    # The loop and the driver, each with its source; texts of the loop and of two files of the driver.
+    # The loop and the driver, each with its source; texts of the loop and of two files.
     code = ["driver.kernel", "driver.py", "fused.kernel", "fused.py"]
     assert kinds == [*code, *["text.py"] * 3], found
 
