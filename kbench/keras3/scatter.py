@@ -12,7 +12,7 @@ from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
 from kbench.keras3.calls.host import node_call
 from kbench.keras3.complex_numbers.parts import by_parts, moved
-from kbench.keras3.complex_numbers.refusal import real_only
+from kbench.keras3.complex_numbers.refusal import real_only, spec_of
 from kbench.keras3.numpy import elementwise, layout
 from kbench.keras3.tensor import (
     PARTS,
@@ -170,7 +170,7 @@ def _block(name: str, inputs: Any, starts: Sequence[Any], sizes: Sequence[int]) 
     fits = len(starts) == len(sizes) == len(inputs.shape)
     if not fits or any(not 0 <= size <= n for size, n in zip(sizes, inputs.shape, strict=True)):
         raise ValueError(
-            f"{name}: inputs is {inputs.dtype}{list(inputs.shape)}, which has no block of "
+            f"{name}: inputs is {spec_of(inputs)}, which has no block of "
             f"{list(sizes)} from {len(starts)} start indices on"
         )
     return [_first(*one) for one in zip(starts, inputs.shape, sizes, strict=True)]

@@ -10,21 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from kbench.api.operations import Spec
+from kbench.keras3.complex_numbers.refusal import spec_of
 from kbench.keras3.tensor import Traced
 
 PLAIN = (ValueError, TypeError, IndexError, np.exceptions.AxisError, np.linalg.LinAlgError)
 """Exactly the types of errors of NumPy and of plain checks; those of kbench say what they saw."""
-CALLS_BACK = frozenset({"vectorize", "apply_along_axis", "custom_gradient"})
-"""Functions within which code of the user's runs, whose errors are its own."""
 
 
 def name_errors(modules: Iterable[ModuleType]) -> None:
-    """Let each public function of these modules name itself in errors that do not name it."""
+    """Let each public function of these modules name itself in errors that do not name it.
+
+    Not for modules whose functions run code of the user's, such as loops: its errors are its own.
+    """
     for module in modules:
         for name, function in list(vars(module).items()):
             ours = inspect.isfunction(function) and function.__module__.startswith("kbench.keras3")
-            if ours and not name.startswith("_") and name not in CALLS_BACK:
+            if ours and not name.startswith("_"):
                 setattr(module, name, _named(name, function))
 
 
@@ -61,5 +62,5 @@ def _described(x: Any) -> str:
     if isinstance(x, (list, tuple)):
         return ", ".join(filter(None, map(_described, x[:4])))
     if isinstance(x, (np.ndarray, Traced)):
-        return str(Spec(tuple(x.shape), str(x.dtype)))
+        return spec_of(x)
     return ""

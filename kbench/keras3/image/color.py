@@ -61,7 +61,7 @@ def _shares(axis: int, dtype: str) -> np.ndarray:
 def _three(x: Any, axis: int) -> list[Any]:
     from kbench.keras3.scatter import unstack
 
-    return list(unstack(x, 3, axis))
+    return unstack(x, 3, axis)
 
 
 def rgb_to_hsv(images: Any, data_format: Any = None) -> Any:

@@ -207,10 +207,10 @@ def _by_axes(build: Callable[[Any, int], Any], x: Any, axis: Any) -> Any:
     dtype = float_type(x)
     node = in_dtype(x, dtype)
     rank = node.ndim
-    axes = tuple(range(rank)) if axis is None else axis
-    axes = (axes,) if isinstance(axes, int) else tuple(place_of(i, rank) for i in axes)
+    given = range(rank) if axis is None else (axis,) if isinstance(axis, int) else axis
+    axes = [place_of(i, rank) for i in given]
     if len(axes) == 1:
-        return finish(build(node, place_of(axes[0], rank)), dtype)
+        return finish(build(node, axes[0]), dtype)
     rest = [i for i in range(rank) if i not in axes]
     order = [*rest, *axes]
     sizes = [node.spec.shape[i] for i in order]
