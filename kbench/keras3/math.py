@@ -115,7 +115,8 @@ def in_top_k(targets: Any, predictions: Any, k: int) -> Any:
 def logsumexp(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The logarithm of the sum of exponentials, without overflow."""
     dtype = float_type(x)
-    axis = reduce.axes_of(axis)
+    x = operand(x)
+    axis = reduce.axes_of(axis, x)
     if dtype in PARTS:
         return _complex_logsumexp(elementwise.cast(x, dtype), axis, keepdims)
     return finish(K.logsumexp(in_dtype(x, dtype), axis, keepdims), dtype)

@@ -5,7 +5,7 @@ import inspect
 
 import numpy as np
 import pytest
-from keras import ops
+from keras import ops, tree
 from keras3_traces import in_a_trace
 
 A = np.arange(6, dtype="float32").reshape(2, 3)
@@ -59,6 +59,23 @@ def test_an_axis_that_is_not_there(function, axis, parameters, place):
     if name not in OPERANDS:
         with pytest.raises((ValueError, IndexError, TypeError)):
             in_a_trace(lambda x: _call(function, parameters, axis, place, x), [A])
+
+
+def _found(call):
+    """What a call gives, or that it was refused."""
+    try:
+        return [np.asarray(one).tolist() for one in tree.flatten(call())]
+    except (ValueError, IndexError, TypeError, NotImplementedError):
+        return "refused"
+
+
+@pytest.mark.parametrize("place", [0, -1, 1])
+@pytest.mark.parametrize(("function", "axis", "parameters"), list(_cases()))
+def test_an_axis_of_a_scalar_is_alike_in_a_step(function, axis, parameters, place):
+    scalar = np.array(3, "float32")
+    at_once = _found(lambda: _call(function, parameters, axis, place, scalar))
+    traced = lambda x: _call(function, parameters, axis, place, x)  # noqa: E731
+    assert _found(lambda: in_a_trace(traced, [scalar])) == at_once
 
 
 # ------------------------------------------------------------------ blocks

@@ -26,7 +26,7 @@ QUICK, LONG = range(3), [seed for seed in range(3, 30) if seed not in REFUSED]
 FUNCTIONS = {"quick": range(30), "long": range(30, 400)}
 CALLS = ("before", "called", "training")
 """What is recorded of a model before it is compiled, which ways to train it do not change."""
-LOUD = ("not available", "needed in a traced step", "depends on values", "out of range for rank 0")
+LOUD = ("not available", "needed in a traced step", "depends on values")
 LOUD += ("integer division by zero", "integer modulo by zero")
 """What a traced step says that it cannot do, and an eager call does."""
 

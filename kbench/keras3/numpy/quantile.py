@@ -22,7 +22,8 @@ def _by_order(form: Any, name: str, whole: float, skips: bool) -> Callable[..., 
     def at_once(
         x: Any, q: Any, axis: Any = None, method: str = "linear", keepdims: bool = False
     ) -> Any:
-        return form(np.asarray(x), q, axis=reduce.axes_of(axis), method=method, keepdims=keepdims)
+        axis = reduce.axes_of(axis, x)
+        return form(np.asarray(x), q, axis=axis, method=method, keepdims=keepdims)
 
     at_once.__name__ = name
     eager = host(2)(at_once)
@@ -57,7 +58,7 @@ def _axes(x: Any, axis: Any) -> tuple[int, ...]:
     rank = len(x.shape)
     if axis is None:
         return tuple(range(rank))
-    return tuple(np.lib.array_utils.normalize_axis_tuple(reduce.axes_of(axis), rank))
+    return tuple(np.lib.array_utils.normalize_axis_tuple(reduce.axes_of(axis, x), rank))
 
 
 def _at(x: Any, part: Any, axis: Any, method: str, skips: bool) -> Any:
@@ -119,7 +120,7 @@ nanpercentile = _by_order(np.nanpercentile, "nanpercentile", 100, True)
 
 def _middle(form: Any, name: str, by: Callable[..., Any]) -> Callable[..., Any]:
     def at_once(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
-        return form(x, axis=reduce.axes_of(axis), keepdims=keepdims)
+        return form(x, axis=reduce.axes_of(axis, x), keepdims=keepdims)
 
     at_once.__name__ = name
     eager = host(1)(at_once)

@@ -31,11 +31,18 @@ def total_dtype(x: Any) -> str:
     return _WIDER.get(dtype, dtype)
 
 
-def axes_of(axis: Any) -> Any:
-    """Axes as the engine and NumPy take them."""
-    if axis is None or isinstance(axis, int):
-        return axis
-    return tuple(int(one) for one in axis) if hasattr(axis, "__iter__") else int(axis)
+def axes_of(axis: Any, x: Any) -> Any:
+    """Axes of `x` as the engine and NumPy take them; AxisError for one of a scalar.
+
+    NumPy lets folds of a scalar have an axis 0, which neither the engine nor Keras on JAX does.
+    """
+    if axis is None:
+        return None
+    if not isinstance(axis, int):
+        axis = tuple(int(one) for one in axis) if hasattr(axis, "__iter__") else int(axis)
+    if axis != () and not getattr(x, "shape", ()):
+        raise np.exceptions.AxisError(axis[0] if isinstance(axis, tuple) else axis, 0)
+    return axis
 
 
 def some_to_choose_from(name: str, x: Any, axis: Any) -> None:
@@ -43,7 +50,7 @@ def some_to_choose_from(name: str, x: Any, axis: Any) -> None:
     shape = getattr(x, "shape", ())
     if 0 not in shape:
         return
-    axes = axes_of(axis)
+    axes = axes_of(axis, x)
     axes = range(len(shape)) if axes is None else (axes,) if isinstance(axes, int) else axes
     for place in axes:
         if -len(shape) <= place < len(shape) and shape[place] == 0:  # others are told elsewhere
@@ -53,7 +60,7 @@ def some_to_choose_from(name: str, x: Any, axis: Any) -> None:
 
 def _fold(x: Any, build: Any, form: Any, dtype: str, axis: Any, keepdims: bool) -> Any:
     """A fold of a traced value or of an array, in a dtype."""
-    axis = axes_of(axis)
+    axis = axes_of(axis, x)
     if type(x) is np.ndarray and x.dtype is _PLAIN.get(dtype):
         with np.errstate(all="ignore"):
             return np.asarray(form(x, axis=axis, keepdims=keepdims), x.dtype)
@@ -78,7 +85,7 @@ def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) ->
     x = operand(x)
     wanted = total_dtype(x) if dtype is None else standardize_dtype(dtype)
     if wanted in PARTS and is_traced(x):
-        return _complex_prod(elementwise.cast(x, wanted), axes_of(axis), keepdims)
+        return _complex_prod(elementwise.cast(x, wanted), axes_of(axis, x), keepdims)
     return _fold(x, K.prod, np.multiply.reduce, wanted, axis, keepdims)
 
 
@@ -165,7 +172,7 @@ def any(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def _extreme(name: str, build: Any, form: Any, between: Any) -> Callable[..., Any]:
     def fold(x: Any, axis: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
         x = operand(x)
-        axis, dtype = axes_of(axis), common_dtype(x)
+        axis, dtype = axes_of(axis, x), common_dtype(x)
         if dtype in PARTS:
             raise refused(x, name)
         if initial is None:
@@ -242,21 +249,20 @@ def argmin(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
 def _place(name: str, form: Any, build: Any, x: Any, axis: Any, keepdims: bool) -> Any:
     x = operand(x)
     real_only(name, x=x)
+    axis = axes_of(axis, x)
     some_to_choose_from(name, x, axis)
     if not is_traced(x):
         array = array_in(x, common_dtype(x))
         return np.asarray(form(array, axis=axis, keepdims=keepdims)).astype("int32")
-    node = x.node
-    rank = node.ndim
-    if axis is None:
-        node, axis = K.reshape(node, (-1,)), 0
-    found = K.cast(build(node, axis), "int32")
-    if keepdims:
-        known = tuple(found.spec.shape)
-        place = place_of(axis, rank)
-        sizes = (1,) * rank if not known else (*known[:place], 1, *known[place:])
-        found = K.reshape(found, sizes)
-    return finish(found, "int32")
+    sizes = (1,) * x.ndim if axis is None else _with_one(x.shape, axis)
+    node = K.reshape(x.node, (-1,)) if axis is None else x.node
+    found = K.cast(build(node, axis or 0), "int32")
+    return finish(K.reshape(found, sizes) if keepdims else found, "int32")
+
+
+def _with_one(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    place = place_of(axis, len(shape))
+    return (*shape[:place], 1, *shape[place + 1 :])
 
 
 @planned
@@ -267,6 +273,7 @@ def count_nonzero(x: Any, axis: Any = None) -> Any:
 
 def _running(x: Any, build: Any, form: Any, axis: Any, dtype: Any) -> Any:
     x = operand(x)
+    axis = axes_of(axis, x)
     wanted = common_dtype(x) if dtype is None else standardize_dtype(dtype)
     wanted = "int32" if wanted == "bool" else wanted
     if is_traced(x) and wanted in PARTS:
