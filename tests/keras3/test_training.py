@@ -34,6 +34,32 @@ def test_a_step_of_gradient_descent_is_that_of_numpy():
     np.testing.assert_allclose(history.history["loss"][-1], np.mean(losses), rtol=1e-5)
 
 
+class _Halving(layers.Layer):
+    """A product with a weight that the layer halves in each pass of training."""
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], 2), initializer="ones")
+
+    def call(self, x, training=False):
+        if training:
+            self.kernel.assign(self.kernel / 2)
+        return x @ self.kernel
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_what_a_layer_assigns_to_its_weight_lasts_for_the_pass(eagerly):
+    """The gradient goes through it, and the optimizer begins with the weight as it was."""
+    x, y = _data()
+    model = keras.Sequential([keras.Input((5,)), _Halving()])
+    model.compile(keras.optimizers.SGD(0.1), "mse", run_eagerly=eagerly)
+    w = np.ones((5, 2))
+    for _ in range(3):
+        model.train_on_batch(x, y)
+        error = x @ (w / 2) - y
+        w = w - 0.1 * x.T @ (2 * error / error.size) / 2
+        np.testing.assert_allclose(model.get_weights()[0], w, rtol=1e-5, atol=1e-6)
+
+
 def test_fit_evaluate_predict_save_and_load(tmp_path):
     x, _ = _data(200)
     labels = x[:, :3].argmax(1)

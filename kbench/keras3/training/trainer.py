@@ -8,6 +8,7 @@ import numpy as np
 from keras.src import callbacks as callbacks_module
 from keras.src import tree
 from keras.src.backend import config
+from keras.src.backend.common.stateless_scope import get_stateless_scope
 from keras.src.trainers import trainer as base_trainer
 from keras.src.trainers.data_adapters import data_adapter_utils
 from keras.src.trainers.epoch_iterator import EpochIterator
@@ -16,7 +17,7 @@ from keras.src.utils.python_utils import pythonify_logs
 
 from kbench.api.operations import uncollected
 from kbench.keras3.gradients import traced_gradients
-from kbench.keras3.tensor import tracing
+from kbench.keras3.tensor import Traced, tracing
 from kbench.keras3.training.batches import Batches, as_leaf, few_rows, split
 from kbench.keras3.training.step import Step
 
@@ -43,7 +44,9 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         if self.optimizer is not None and self.trainable_weights:
             scaled = self.optimizer.scale_loss(loss)
             variables = self.trainable_weights
-            self.optimizer.apply(traced_gradients(scaled, variables), variables)
+            slopes = traced_gradients(scaled, variables)
+            _put_back(variables)
+            self.optimizer.apply(slopes, variables)
         return self.compute_metrics(x, y, y_pred, sample_weight=weight)
 
     def test_step(self, data: Any) -> Any:
@@ -340,6 +343,19 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
             model=self,
             **options,
         )
+
+
+def _put_back(variables: Any) -> None:
+    """Let the optimizer begin with the values that gradients were taken at.
+
+    A layer may assign to a variable that is trained, as `SpectralNormalization` does. On JAX that
+    lasts as long as the pass through the model, and the gradient goes through what was assigned.
+    """
+    scope = get_stateless_scope()
+    for variable in variables:
+        value = scope.get_current_value(variable)
+        if isinstance(value, Traced) and value.held is not variable._node:
+            scope.add_update((variable, Traced(variable._node, variable._dtype)))
 
 
 def _several(step: Step) -> Any:
