@@ -68,6 +68,20 @@ CASES = {
     "median_keepdims": (lambda x: ops.median(x, axis=(0, 1), keepdims=True), STACK),
     "nanmedian": (lambda x: ops.nanmedian(x, axis=1), HOLES),
     "sort": (lambda x: ops.sort(x, axis=0), X),
+    **{
+        f"{name}_{axis}_{endpoint}": (
+            lambda x, y, f=function, a=axis, e=endpoint: f(x, y, 4, e, axis=a, dtype="float64"),
+            np.array([[0.4, 1.2, 2.0], [0.7, 1.9, 0.8]]),
+            np.array([1.3, 0.6, 2.1]),
+        )
+        for name, function in [
+            ("linspace", ops.linspace),
+            ("logspace", ops.logspace),
+            ("geomspace", ops.geomspace),
+        ]
+        for axis in (0, -1)
+        for endpoint in (True, False)
+    },
     "top_k": (lambda x: ops.top_k(x, 3)[0], X),
     **{
         f"svd_{kind}_{place}": (

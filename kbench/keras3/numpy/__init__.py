@@ -10,13 +10,10 @@ from kbench.keras3.numpy.create import (
     eye,
     full,
     full_like,
-    geomspace,
     hamming,
     hanning,
     identity,
     kaiser,
-    linspace,
-    logspace,
     ndim,
     ones,
     ones_like,
@@ -235,6 +232,7 @@ from kbench.keras3.numpy.reduce import (
     sum,
     var,
 )
+from kbench.keras3.numpy.spaces import geomspace, linspace, logspace
 
 __all__ = [
     "abs",

@@ -13,7 +13,7 @@ from kbench import backend as K
 from kbench.keras3.calls.host import host, operand
 from kbench.keras3.complex_numbers.refusal import is_complex, real_only
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import PARTS, NotTracedError, Traced, converted, is_traced, plain
+from kbench.keras3.tensor import PARTS, Traced, converted, is_traced, plain
 
 
 def _dtype(dtype: Any) -> str:
@@ -123,61 +123,6 @@ def identity(n: int, dtype: Any = None) -> np.ndarray:
 def tri(N: int, M: Any = None, k: int = 0, dtype: Any = None) -> np.ndarray:
     """Ones at and below a diagonal."""
     return np.tri(int(N), None if M is None else int(M), int(k)).astype(_dtype(dtype))
-
-
-def _ends(name: str, start: Any, stop: Any, dtype: Any) -> tuple[Any, Any, str]:
-    start, stop = operand(start), operand(stop)
-    real_only(name, start=start, stop=stop)
-    if any(map(is_traced, (start, stop))):
-        raise NotTracedError("spaces between traced ends are not available on kbench")
-    kinds = [getattr(one, "dtype", type(one)) for one in (start, stop)]
-    wanted = standardize_dtype(dtype) if dtype is not None else result_type(*kinds, float)
-    return _wide(start), _wide(stop), wanted
-
-
-def _wide(x: Any) -> Any:
-    return np.asarray(x).astype(np.float64)
-
-
-def linspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    retstep: bool = False,
-    dtype: Any = None,
-    axis: int = 0,
-) -> Any:
-    """Numbers at equal distances; with `retstep` the distance, too."""
-    first, last, wanted = _ends("linspace", start, stop, dtype)
-    with np.errstate(all="ignore"):
-        found, step = np.linspace(first, last, num, endpoint, retstep=True, axis=axis)
-        if "int" in wanted:
-            found = np.floor(found)
-        found = found.astype(wanted)
-    return (found, np.asarray(step).astype(wanted)) if retstep else found
-
-
-def logspace(
-    start: Any,
-    stop: Any,
-    num: int = 50,
-    endpoint: bool = True,
-    base: Any = 10,
-    dtype: Any = None,
-    axis: int = 0,
-) -> Any:
-    """Powers of a base, whose exponents are at equal distances."""
-    first, last, wanted = _ends("logspace", start, stop, dtype)
-    return np.logspace(first, last, num, endpoint, base, axis=axis).astype(wanted)
-
-
-def geomspace(
-    start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0
-) -> Any:
-    """Numbers of which each is the same multiple of the one before."""
-    first, last, wanted = _ends("geomspace", start, stop, dtype)
-    return np.geomspace(first, last, num, endpoint, axis=axis).astype(wanted)
 
 
 def _window(name: str, form: Any) -> Any:

@@ -364,6 +364,8 @@ def meshgrid(*x: Any, indexing: str = "xy") -> list[Any]:
 def pad(x: Any, pad_width: Any, mode: str = "constant", constant_values: Any = None) -> Any:
     """Borders around an array: of a constant, or of its own elements."""
     x = known(x)
+    if not x.shape:
+        return x
     pairs = np.broadcast_to(np.asarray(pad_width, int), (len(x.shape), 2))
     widths = tuple((int(a), int(b)) for a, b in pairs)
     if mode != "constant":
