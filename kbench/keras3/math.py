@@ -15,7 +15,7 @@ from kbench.keras3 import linalg
 from kbench.keras3.calls.host import BY_PARTS, REAL, common_dtype, host, operand
 from kbench.keras3.calls.planned import planned
 from kbench.keras3.complex_numbers.parts import joined
-from kbench.keras3.complex_numbers.refusal import real_only, spec_of
+from kbench.keras3.complex_numbers.refusal import real_only, spec_of, whole_only
 from kbench.keras3.complex_numbers.whole import conjugated
 from kbench.keras3.numpy import curves, elementwise, index, layout, reduce
 from kbench.keras3.numpy.elementwise import float_type, of_floats
@@ -70,7 +70,15 @@ def _segment(kind: str) -> Any:
         return _segments(kind, data, segment_ids.astype(np.int64), count)
 
     reduced.__name__ = f"segment_{kind}"
-    return host(2, _segment_rule(kind), dtype="same", of_complex=of_complex)(reduced)
+    joined = host(2, _segment_rule(kind), dtype="same", of_complex=of_complex)(reduced)
+
+    def segment(data: Any, segment_ids: Any, num_segments: Any = None, sorted: bool = False) -> Any:
+        segment_ids = operand(segment_ids)
+        whole_only(reduced.__name__, segment_ids=segment_ids)
+        return joined(data, segment_ids, num_segments, sorted)
+
+    segment.__name__ = reduced.__name__
+    return segment
 
 
 segment_sum = _segment("sum")
@@ -101,9 +109,15 @@ def _top_places(x: np.ndarray, k: int) -> np.ndarray:
     return found
 
 
-@host(2, dtype="bool")
 def in_top_k(targets: Any, predictions: Any, k: int) -> Any:
     """Whether the prediction of the target is among the largest `k`."""
+    targets = operand(targets)
+    whole_only("in_top_k", targets=targets)
+    return _in_top_k(targets, predictions, k)
+
+
+@host(2, dtype="bool", name="in_top_k")
+def _in_top_k(targets: Any, predictions: Any, k: int) -> Any:
     places = targets.astype(np.int64)
     known = (places >= 0) & (places < predictions.shape[-1])
     rows = np.take_along_axis(predictions, np.where(known, places, 0)[..., None], -1)

@@ -12,7 +12,7 @@ from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
 from kbench.keras3.calls.host import node_call
 from kbench.keras3.complex_numbers.parts import by_parts, moved
-from kbench.keras3.complex_numbers.refusal import real_only, spec_of
+from kbench.keras3.complex_numbers.refusal import real_only, spec_of, whole_only
 from kbench.keras3.numpy import elementwise, layout
 from kbench.keras3.tensor import (
     PARTS,
@@ -84,6 +84,7 @@ def scatter(indices: Any, values: Any, shape: Any) -> Any:
 def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: Any = None) -> Any:
     """An array with values put in at index vectors, or joined with what is there."""
     inputs, indices = layout.known(plain(inputs)), layout.known(plain(indices))
+    whole_only("scatter_update", indices=indices)
     updates = elementwise.cast(layout.known(plain(updates)), str(inputs.dtype))
     if reduction not in (None, *_UFUNCS):
         raise ValueError(f"scatter_update: reduction must be one of {[None, *_UFUNCS]}")
@@ -130,7 +131,7 @@ def slice(inputs: Any, start_indices: Any, shape: Any) -> Any:
 
     A negative start counts from the end, and a block that leaves the array is moved into it.
     """
-    inputs, starts = layout.known(plain(inputs)), _starts(start_indices)
+    inputs, starts = layout.known(plain(inputs)), _starts("slice", start_indices)
     sizes = [int(size) for size in shape]
     if -1 in sizes and len(sizes) == len(starts) == len(inputs.shape):
         ends = zip(starts, inputs.shape, sizes, strict=True)
@@ -145,7 +146,7 @@ def slice(inputs: Any, start_indices: Any, shape: Any) -> Any:
 
 def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Any:
     """An array with a block put in from a place on, which is counted as for `slice`."""
-    inputs, starts = layout.known(plain(inputs)), _starts(start_indices)
+    inputs, starts = layout.known(plain(inputs)), _starts("slice_update", start_indices)
     updates = elementwise.cast(layout.known(plain(updates)), str(inputs.dtype))
     first = _block("slice_update", inputs, starts, updates.shape)
     if not any_traced(inputs, first, updates):
@@ -158,11 +159,15 @@ def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Any:
     return scatter_update(inputs, elementwise.add(grid.astype(np.int64), place), updates)
 
 
-def _starts(start_indices: Any) -> list[Any]:
+def _starts(name: str, start_indices: Any) -> list[Any]:
     start_indices = plain(start_indices)
     if is_traced(start_indices):
-        return [start_indices[i] for i in range(start_indices.shape[0])]
-    return [plain(one) for one in start_indices]
+        found = [start_indices[i] for i in range(start_indices.shape[0])]
+    else:
+        found = [plain(one) for one in start_indices]
+    for one in found:
+        whole_only(name, start_indices=one)
+    return found
 
 
 def _block(name: str, inputs: Any, starts: Sequence[Any], sizes: Sequence[int]) -> list[Any]:

@@ -145,9 +145,9 @@ class Traced:
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
-        from kbench.keras3.numpy.layout import trim
+        from kbench.keras3.numpy.subscript import subscript
 
-        return trim(self, key)
+        return subscript(self, key)
 
 
 MAX_CALLERS = 6

@@ -4,10 +4,10 @@ import keras3_there  # noqa: F401  # isort: skip
 import keras
 import numpy as np
 import pytest
-from keras import ops
+from keras import ops, tree
 from keras3_traces import in_a_trace
 
-from kbench.api.operations import ArgumentError
+from kbench.api.operations import ArgumentError, DtypeError
 
 A, B = np.ones((2, 3), "float32"), np.ones((4, 5), "float32")
 PAIR = r"x1 float32\[2, 3\], x2 float32\[4, 5\]"
@@ -31,6 +31,7 @@ NAMED = {  # name -> call, type of the error, what it says
     "broadcast_to": (
         lambda: ops.broadcast_to(A, (4, 7)), ValueError, r"^broadcast_to: .*; got x float32"
     ),
+    "gcd": (lambda: ops.gcd(A, A), TypeError, r"^gcd: .*; got x1 float32\[2, 3\], x2 float32"),
     "own": (lambda: ops.split(A, 7, axis=1), ValueError, "^split: 3 .* make 7 equal parts$"),
 }  # fmt: skip
 
@@ -50,6 +51,49 @@ def test_an_error_of_the_users_own_stays_as_it_is():
     for call in (lambda: ops.vectorize(fail)(A), lambda: ops.map(fail, A)):
         with pytest.raises(ValueError, match="^this one is mine$"):
             call()
+
+
+# ------------------------------------------------------------------ places
+
+PLACES = {  # name -> a function of an array and of what ought to be integers
+    "take": lambda x, i: ops.take(x, i, axis=0),
+    "take_along_axis": lambda x, i: ops.take_along_axis(x, i[:, None], axis=1),
+    "scatter_update": lambda x, i: ops.scatter_update(x, i[:, None], x),
+    "slice": lambda x, i: ops.slice(x, i, (1, 1)),
+    "slice_update": lambda x, i: ops.slice_update(x, i, x[:1, :1]),
+    "segment_sum": lambda x, i: ops.segment_sum(x, i, 3),
+    "in_top_k": lambda x, i: ops.in_top_k(i, x, 1),
+    "unravel_index": lambda x, i: ops.unravel_index(i, (2, 3)),
+    "fori_loop": lambda x, i: ops.fori_loop(0, i[0], lambda _, value: value + 1, x),
+    "switch": lambda x, i: ops.switch(i[0], [lambda: x, lambda: x + 1]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "bool"])
+@pytest.mark.parametrize("name", PLACES)
+def test_only_integers_name_places(name, dtype):
+    function, places = PLACES[name], ops.cast(np.array([1.5, 0.5]), dtype)
+    spec = rf"{dtype}\[.*\]; only integers name a place"
+    for call in (lambda: function(A, places), lambda: in_a_trace(function, [A, places])):
+        with pytest.raises(DtypeError, match=rf"{name}: .* is {spec}"):
+            call()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+@pytest.mark.parametrize("name", PLACES)
+def test_integers_of_every_width_name_places(name, dtype):
+    function, places = PLACES[name], np.array([1, 0], dtype)
+    wanted = tree.flatten(function(A, places.astype("int32")))
+    for found in (tree.flatten(function(A, places)), in_a_trace(function, [A, places])):
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_label_between_two_classes_is_none_of_them():
+    labels = np.array([1.0, 1.5, 2.0], "float32")
+    wanted = [[0, 1, 0], [0, 0, 0], [0, 0, 1]]
+    np.testing.assert_array_equal(ops.one_hot(labels, 3), wanted)
+    np.testing.assert_array_equal(in_a_trace(lambda x: ops.one_hot(x, 3), [labels])[0], wanted)
 
 
 # ------------------------------------------------------------------ labels

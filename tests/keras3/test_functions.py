@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from keras import ops
 from keras.src import backend
+from keras3_traces import in_a_trace
 
 from kbench import backend as K
 from kbench.backend import ArgumentError
@@ -296,6 +297,55 @@ def test_the_blank_is_a_label_like_any_other(labels):
     chance = sum(np.prod(shares[range(5), way]) for way in _spellings(labels, 5))
     found = ops.ctc_loss(np.array([labels]), logits, [len(labels)], [5])
     np.testing.assert_allclose(found, [-np.log(chance)], rtol=1e-5)
+
+
+def _chances(logits, blank):
+    """The logarithm of the chance of every sequence of labels, summed over all its paths."""
+    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
+    found = {}
+    for path in itertools.product(range(logits.shape[1]), repeat=len(logits)):
+        kept = [b for a, b in zip((None, *path), path, strict=False) if a != b and b != blank]
+        chance = np.exp(sum(logs[t, label] for t, label in enumerate(path)))
+        found[tuple(kept)] = found.get(tuple(kept), 0.0) + chance
+    return sorted(((np.log(value), key) for key, value in found.items()), reverse=True)
+
+
+@pytest.mark.parametrize("blank", [0, 1, 2])
+def test_decoding_finds_the_likeliest_labels_at_once_and_in_a_step(blank):
+    logits, lengths = np.random.RandomState(blank).randn(3, 4, 3).astype("float32"), [4, 2, 3]
+    options = {"strategy": "beam_search", "beam_width": 40, "top_paths": 2, "mask_index": blank}
+    given = [logits, np.array(lengths, "int32")]
+    search = lambda x, n: ops.ctc_decode(x, n, **options)  # noqa: E731
+    for labels, score in (search(*given), search(*given), in_a_trace(search, given)):
+        assert labels.shape == (2, 3, 4) and labels.dtype == "int32" and score.shape == (3, 2)
+        for row, length in enumerate(lengths):
+            for place, (chance, key) in enumerate(_chances(logits[row, :length], blank)[:2]):
+                assert tuple(labels[place, row]) == (*key, *[-1] * (4 - len(key)))
+                assert score[row, place] == pytest.approx(chance, abs=1e-5)
+    for merged in (True, False):
+        best = lambda x, n, m=merged: ops.ctc_decode(x, n, merge_repeated=m, mask_index=blank)  # noqa: E731
+        for labels, score in (best(*given), in_a_trace(best, given)):
+            for row, length in enumerate(lengths):
+                path = logits[row, :length].argmax(-1).tolist()
+                kept = [b for a, b in zip((None, *path), path, strict=False)
+                        if b != blank and not (merged and a == b)]  # fmt: skip
+                assert labels[0, row].tolist() == kept + [-1] * (4 - len(kept))
+                assert score[row, 0] == pytest.approx(-logits[row, :length].max(-1).sum(), 1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])
+def test_elements_are_moved_by_numbers_of_a_step(dtype):
+    x = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    for shift, axis in [
+        (1, None), (5, 0), (3, -1), ([1], 2), ([1, 2], (0, 2)), ([2], (0, 1)), ([1, 2], 1),
+    ]:  # fmt: skip
+        by = np.array(shift, dtype)
+        wanted = np.roll(x, shift, axis)
+        (found,) = in_a_trace(lambda x, by, axis=axis: ops.roll(x, by, axis), [x, by])
+        np.testing.assert_array_equal(found, wanted)
+    by = np.array(-1, "int32")
+    (found,) = in_a_trace(lambda x, by: ops.roll(x, (by, 2), (0, 1)), [x, by])
+    np.testing.assert_array_equal(found, np.roll(x, (-1, 2), (0, 1)))
 
 
 def test_a_label_that_is_no_class_is_refused():

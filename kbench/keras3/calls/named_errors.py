@@ -13,8 +13,17 @@ import numpy as np
 from kbench.keras3.complex_numbers.refusal import spec_of
 from kbench.keras3.tensor import Traced
 
-PLAIN = (ValueError, TypeError, IndexError, np.exceptions.AxisError, np.linalg.LinAlgError)
+PLAIN = (np.exceptions.AxisError, np.linalg.LinAlgError, ValueError, TypeError, IndexError)
 """Exactly the types of errors of NumPy and of plain checks; those of kbench say what they saw."""
+
+
+def _kind(error: Exception) -> type[Exception] | None:
+    """Which of them an error is; one that NumPy keeps to itself is what it derives from."""
+    hidden = type(error).__module__.startswith("numpy._")
+    for kind in PLAIN:
+        if type(error) is kind or (hidden and isinstance(error, kind)):
+            return kind
+    return None
 
 
 def name_errors(modules: Iterable[ModuleType]) -> None:
@@ -48,13 +57,13 @@ def _told(
     named: Mapping[str, Any],
 ) -> Exception | None:  # fmt: skip
     """The error with the names in it; None where they are there, or where it is of its own kind."""
-    text = str(error)
-    if type(error) not in PLAIN or text.startswith(f"{name}:"):
+    text, kind = str(error), _kind(error)
+    if kind is None or text.startswith(f"{name}:"):
         return None
     places = [*inspect.signature(function).parameters]
     operands = [*zip(places, given, strict=False), *named.items()]
     seen = [f"{place} {spec}" for place, x in operands if (spec := _described(x))]
-    return type(error)(f"{name}: {text}" + (f"; got {', '.join(seen)}" if seen else ""))
+    return kind(f"{name}: {text}" + (f"; got {', '.join(seen)}" if seen else ""))
 
 
 def _described(x: Any) -> str:

@@ -77,6 +77,16 @@ def real_only(name: str, **operands: Any) -> None:
             raise refused(x, name, role)
 
 
+def whole_only(name: str, **operands: Any) -> None:
+    """DtypeError where an operand is no array of integers; each is given by its name."""
+    real_only(name, **operands)
+    for role, x in operands.items():
+        kind = str(x.dtype) if hasattr(x, "dtype") else type(x).__name__
+        if "int" not in kind:
+            told = spec_of(x) if hasattr(x, "dtype") else repr(x)
+            raise DtypeError(f"{role} is {told}; only integers name a place", function=name)
+
+
 def loses_a_part(x: Any, dtype: str) -> DtypeError:
     """The error of a conversion that would drop imaginary parts."""
     called, role = _asked(x)

@@ -14,6 +14,7 @@ from keras.src.backend.common.stateless_scope import get_stateless_scope
 from kbench import backend as K
 from kbench.api.operations import Spec, numpy_call
 from kbench.keras3.calls.host import symbol
+from kbench.keras3.complex_numbers.refusal import whole_only
 from kbench.keras3.complex_numbers.whole import slope_node
 from kbench.keras3.control.loops import as_one_loop, until
 from kbench.keras3.control.stores import stores_apart
@@ -86,6 +87,7 @@ def _chosen(pred: Any, first: Any, second: Any) -> Any:
 def switch(index: Any, branches: Any, *operands: Any) -> Any:
     """What the function of that number gives; numbers beyond the ends count as these."""
     index, last = plain(index), len(branches) - 1
+    whole_only("switch", index=index)
     operands = without_matrices(operands)
     if _is_known(index):
         return branches[int(np.clip(int(index), 0, last))](*operands)
@@ -142,6 +144,7 @@ def _stacked(*parts: Any) -> Any:
 def fori_loop(lower: Any, upper: Any, body_fun: Any, init_val: Any) -> Any:
     """A body called for every integer from `lower` up to `upper`."""
     lower, upper, init_val = plain(lower), plain(upper), without_matrices(init_val)
+    whole_only("fori_loop", lower=lower, upper=upper)
     if not (_is_known(lower) and _is_known(upper)):
         return while_loop(
             lambda i, value: elementwise.less(i, upper),

@@ -9,28 +9,20 @@ from keras.src.backend import config
 from keras.src.backend.common import standardize_dtype
 
 from kbench import backend as K
-from kbench.api.operations import ctc_cost, pick_class
-from kbench.keras3.calls.host import common_dtype
+from kbench.api.operations import ctc_cost, pick_class, where
+from kbench.keras3.calls.host import common_dtype, host
 from kbench.keras3.calls.planned import planned
 from kbench.keras3.complex_numbers.refusal import real_only
 from kbench.keras3.nn.activation import log_softmax, softmax
 from kbench.keras3.numpy import elementwise, index, layout, reduce
-from kbench.keras3.tensor import (
-    NotTracedError,
-    Traced,
-    finish,
-    in_dtype,
-    is_traced,
-    node_of,
-    place_of,
-)
+from kbench.keras3.tensor import Traced, finish, in_dtype, node_of, place_of
 
 
 @planned
 def one_hot(
     x: Any, num_classes: Any, axis: int = -1, dtype: Any = None, sparse: bool = False
 ) -> Any:
-    """A row for each label, with 1 at its place; of a label outside, zeros."""
+    """A row for each label, with 1 at its place; of a label outside or between, zeros."""
     if sparse:
         raise ValueError("Unsupported value `sparse=True` with the kbench backend")
     x = layout.known(x)
@@ -38,7 +30,8 @@ def one_hot(
     if num_classes is None:
         num_classes = int(np.max(x, initial=-1)) + 1
     places = np.arange(num_classes, dtype="int64")
-    hot = elementwise.equal(layout.expand_dims(elementwise.cast(x, "int64"), -1), places)
+    labels = x if "float" in str(x.dtype) else elementwise.cast(x, "int64")
+    hot = elementwise.equal(layout.expand_dims(labels, -1), places)
     found = elementwise.cast(hot, wanted)
     rank = len(x.shape)
     return found if axis in (-1, rank) else layout.moveaxis(found, -1, axis)
@@ -189,53 +182,50 @@ def ctc_decode(
     inputs = layout.known(inputs)
     inputs = elementwise.cast(inputs, common_dtype(inputs, np.float32(0)))
     lengths = elementwise.cast(layout.known(sequence_lengths), "int32")
-    if is_traced(inputs) or is_traced(lengths):
-        raise NotTracedError("ctc_decode is not available in a traced step on kbench")
+    count = inputs.shape[-1]
+    blank = count - 1 if mask_index is None else mask_index
     if strategy == "greedy":
-        return _greedy(inputs, lengths, merge_repeated, mask_index)
-    if strategy == "beam_search":
-        return _beam_search(inputs, lengths, beam_width, top_paths, mask_index)
-    raise ValueError(
-        f"Invalid strategy {strategy}. Supported values are 'greedy' and 'beam_search'."
-    )
+        found = _greedy(inputs, lengths, merge_repeated=merge_repeated, mask_index=blank)
+    elif strategy == "beam_search":
+        found = _beam_search(inputs, lengths, beam_width, top_paths, blank % count)
+    else:
+        raise ValueError(
+            f"Invalid strategy {strategy}. Supported values are 'greedy' and 'beam_search'."
+        )
+    labels, score = found
+    return labels, score
 
 
-def _greedy(inputs: Any, lengths: Any, merge: bool, mask_index: int) -> tuple[Any, Any]:
-    blank = inputs.shape[-1] - 1 if mask_index is None else mask_index
-    best, steps = inputs.argmax(-1), inputs.shape[1]
+@host(2, name="ctc_decode")
+def _greedy(inputs: Any, lengths: Any, merge_repeated: bool, mask_index: int) -> tuple[Any, Any]:
+    best = inputs.argmax(-1)
     score = np.zeros((len(inputs), 1), inputs.dtype)
     rows = np.full(best.shape, -1, "int32")
     for i, length in enumerate(lengths):
         path = best[i, :length]
         score[i] = -inputs[i, :length].max(-1).sum()
-        kept = path != blank
-        if merge and len(path):
+        kept = path != mask_index
+        if merge_repeated and len(path):
             kept &= np.concatenate([[True], path[1:] != path[:-1]])
         labels = path[kept]
         rows[i, : len(labels)] = labels
-    return rows[None, :, :steps], score
+    return rows[None], score
 
 
-def _beam_search(
-    inputs: Any, lengths: Any, width: int, paths: int, mask_index: int
-) -> tuple[Any, Any]:
-    """By the engine's search, whose blank is the last class."""
-    blank = (inputs.shape[-1] - 1) if mask_index is None else mask_index % inputs.shape[-1]
+@planned
+def _beam_search(inputs: Any, lengths: Any, width: int, paths: int, blank: int) -> tuple[Any, Any]:
+    """By the engine's search, whose blank is the last class and whose rows end with the longest."""
+    dtype, (count, steps) = str(inputs.dtype), inputs.shape[:2]
     chances = softmax(_blank_last(inputs, blank), -1)
     decoded, scores = K.ctc_decode(
-        K.constant(np.asarray(chances)), K.constant(lengths, dtype="int32"),
+        in_dtype(chances, dtype), in_dtype(lengths, "int32"),
         greedy=False, beam_width=width, top_paths=paths,
     )  # fmt: skip
-    rows = [np.asarray(K.eval(one)) for one in decoded]
-    longest = max(row.shape[1] for row in rows)
-    padded = [
-        np.pad(row, ((0, 0), (0, longest - row.shape[1])), constant_values=-1) for row in rows
-    ]
-    stacked = np.stack(padded).astype("int32")
-    stacked = np.where(stacked >= blank, stacked + 1, stacked)
-    more = inputs.shape[1] - stacked.shape[2]
-    stacked = np.pad(stacked, ((0, 0), (0, 0), (0, max(more, 0))), constant_values=-1)
-    return stacked, np.asarray(K.eval(scores)).astype(inputs.dtype)
+    border = K.constant(np.full((count, steps), -1), dtype="int64")
+    rows = [K.concatenate([row, border], 1)[:, :steps] for row in decoded]
+    labels = K.concatenate([K.reshape(row, (1, count, steps)) for row in rows], 0)
+    labels = where(K.greater_equal(labels, blank), labels + 1, labels)
+    return finish(labels, "int32"), finish(scores, dtype)
 
 
 @planned

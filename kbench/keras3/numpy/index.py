@@ -13,7 +13,7 @@ from kbench import backend as K
 from kbench.api.operations import ArgumentError, ShapeError, Spec, numpy_call
 from kbench.keras3.calls.host import common_dtype, flat, host, node_call, operand
 from kbench.keras3.complex_numbers.parts import moved
-from kbench.keras3.complex_numbers.refusal import real_only, spec_of
+from kbench.keras3.complex_numbers.refusal import real_only, spec_of, whole_only
 from kbench.keras3.numpy import elementwise, layout
 from kbench.keras3.tensor import (
     NotTracedError,
@@ -26,9 +26,11 @@ from kbench.keras3.tensor import (
 )
 
 
-def _whole(indices: Any) -> Any:
+def _whole(name: str, indices: Any) -> Any:
     """Indices as integers of 64 bits."""
     indices = layout.known(indices)
+    if 0 not in indices.shape:  # the dtype of [] is one of floats
+        whole_only(name, indices=indices)
     return elementwise.cast(indices, "int64")
 
 
@@ -65,7 +67,7 @@ def _from_the_front(name: str, x: Any, indices: Any, axis: int) -> Any:
 
 def take(x: Any, indices: Any, axis: Any = None) -> Any:
     """The entries of an axis by index; negative ones count from the end."""
-    x, indices = layout.known(x), _whole(indices)
+    x, indices = layout.known(x), _whole("take", indices)
     if axis is None:
         x, axis = layout.ravel(x), 0
     axis = place_of(axis, len(x.shape))
@@ -92,7 +94,7 @@ def take(x: Any, indices: Any, axis: Any = None) -> Any:
 
 def take_along_axis(x: Any, indices: Any, axis: Any = None) -> Any:
     """For every place of `indices`, the entry of the axis that it names."""
-    x, indices = layout.known(x), _whole(indices)
+    x, indices = layout.known(x), _whole("take_along_axis", indices)
     if axis is None:
         x, axis = layout.ravel(x), 0
         indices = layout.ravel(indices)
@@ -292,6 +294,7 @@ def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) ->
 def unravel_index(indices: Any, shape: Any) -> Any:
     """The index along each axis of elements that are counted through."""
     indices = layout.known(indices)
+    whole_only("unravel_index", indices=indices)
     dtype = common_dtype(indices)
     count = math.prod(int(one) for one in shape)
 

@@ -13,9 +13,10 @@ from keras.src.backend.common.dtypes import result_type
 from kbench import backend as K
 from kbench.keras3.calls.host import BY_PARTS, common_dtype, host, operand
 from kbench.keras3.complex_numbers.parts import by_parts, moved
+from kbench.keras3.complex_numbers.refusal import whole_only
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import array_in
-from kbench.keras3.tensor import NotTracedError, Traced, converted, is_traced, own, place_of, plain
+from kbench.keras3.tensor import Traced, any_traced, converted, is_traced, own, place_of, plain
 
 
 def known(x: Any) -> Any:
@@ -147,10 +148,36 @@ def rot90(array: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     return np.rot90(array, k, axes)
 
 
-@host(1, moves=True, dtype="same")
 def roll(x: Any, shift: Any, axis: Any = None) -> Any:
     """The elements moved along axes; what leaves one end comes back at the other."""
+    shifts = [*shift] if isinstance(shift, (tuple, list)) else [shift]
+    if not any_traced(*shifts):
+        return _roll(x, shift, axis)
+    x = known(x)
+    if axis is None:
+        return reshape(_rolled(ravel(x), shifts, [0]), x.shape)
+    return _rolled(x, shifts, [axis] if isinstance(axis, int) else [*axis])
+
+
+@host(1, moves=True, dtype="same", name="roll")
+def _roll(x: Any, shift: Any, axis: Any = None) -> Any:
     return np.roll(x, shift, axis)
+
+
+def _rolled(x: Any, shifts: list[Any], axes: list[Any]) -> Any:
+    """The elements moved by numbers that a step computes: one for each axis, or one for all."""
+    from kbench.keras3.numpy.index import take
+
+    if len(shifts) == 1 and len(known(shifts[0]).shape):
+        shifts = [shifts[0][i] for i in range(shifts[0].shape[0])]
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    axes = axes * len(shifts) if len(axes) == 1 else axes
+    for by, axis in zip(shifts, axes, strict=True):
+        whole_only("roll", shift=by)
+        count = x.shape[place_of(axis, len(x.shape))]
+        places = elementwise.subtract(np.arange(count), elementwise.cast(known(by), "int64"))
+        x = take(x, elementwise.mod(places, count), axis) if count else x
+    return x
 
 
 @host(1, moves=True, dtype="same")
@@ -394,43 +421,3 @@ def with_border(x: Traced, there: np.ndarray, value: Any) -> Traced:
 
 
 _padded = host(1, moves=True, dtype="same")(lambda x, widths, mode: np.pad(x, widths, mode))
-
-
-def trim(x: Any, key: Any) -> Any:
-    """`x[key]` of a traced value, for every key that NumPy knows."""
-    items = key if isinstance(key, tuple) else (key,)
-    if builtins.any(is_traced(item) for item in items):
-        return _picked(x, items)
-    plain = builtins.all(
-        item is None or item is Ellipsis or isinstance(item, (int, slice, np.integer))
-        for item in items
-    )
-    if plain:
-        bare = tuple(_bare(item) for item in items)
-        return moved(lambda node: node[bare], x)
-    return _indexed(x, key)
-
-
-def _bare(item: Any) -> Any:
-    if isinstance(item, slice):
-        bounds = (item.start, item.stop, item.step)
-        return slice(*[None if one is None else int(one) for one in bounds])
-    return int(item) if isinstance(item, np.integer) else item
-
-
-_indexed = host(1, moves=True, dtype="same")(lambda x, key: x[key])
-
-
-def _picked(x: Traced, items: tuple[Any, ...]) -> Any:
-    """`x[..., i, ...]` with a traced place `i`."""
-    from kbench.keras3.numpy.index import take
-
-    traced = [place for place, item in enumerate(items) if is_traced(item)]
-    others = [item for item in items if not is_traced(item)]
-    if Ellipsis in others or None in others or len(traced) > 1:
-        raise NotTracedError("an index with several traced entries is not available on kbench")
-    found = take(x, items[traced[0]], axis=traced[0])
-    rest = tuple(slice(None) if is_traced(item) else item for item in items)
-    if not items[traced[0]].shape:
-        rest = (*rest[: traced[0]], *rest[traced[0] + 1 :])
-    return found if builtins.all(item == slice(None) for item in rest) else trim(found, rest)
