@@ -13,7 +13,7 @@ from keras.src.random.seed_generator import make_default_seed as make_default_se
 
 from kbench import backend as K
 from kbench.api.operations import DTYPES as ENGINE_DTYPES
-from kbench.api.operations import seeded_array, seeded_draw
+from kbench.api.operations import ArgumentError, seeded_array, seeded_draw
 from kbench.api.operations import where as choose
 from kbench.keras3.calls.host import computed, node_call
 from kbench.keras3.calls.planned import planned
@@ -169,6 +169,8 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int64", seed: Any =
 
 def dropout(inputs: Any, rate: Any, noise_shape: Any = None, seed: Any = None) -> Any:
     """Zeros in place of a part of the elements; the others grow, so that the mean stays."""
+    if not is_traced(rate) and not 0 <= rate <= 1:
+        raise ArgumentError(f"rate is {rate}; a part of the elements is 0 to 1", function="dropout")
     return _dropped(inputs, layout.known(draw_seed(seed)), rate, noise_shape)
 
 

@@ -31,6 +31,10 @@ NAMED = {  # name -> call, type of the error, what it says
     "broadcast_to": (
         lambda: ops.broadcast_to(A, (4, 7)), ValueError, r"^broadcast_to: .*; got x float32"
     ),
+    "binomial": (
+        lambda: keras.random.binomial((2, 3), 5.0, A + 1), ValueError,
+        r"^binomial: p < 0, p > 1 .*; got probabilities float32\[2, 3\]$",
+    ),
     "gcd": (lambda: ops.gcd(A, A), TypeError, r"^gcd: .*; got x1 float32\[2, 3\], x2 float32"),
     "own": (lambda: ops.split(A, 7, axis=1), ValueError, "^split: 3 .* make 7 equal parts$"),
 }  # fmt: skip
@@ -42,6 +46,13 @@ def test_an_error_names_the_function_and_its_arrays(name):
     with pytest.raises(kind, match=text) as caught:
         call()
     assert type(caught.value) is kind and caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("rate", [-0.1, 1.5, float("nan")])
+def test_a_part_to_drop_is_a_part(rate):
+    for call in (lambda f: f(A), lambda f: in_a_trace(f, [A])):
+        with pytest.raises(ArgumentError, match=f"dropout: rate is {rate}; a part of the"):
+            call(lambda x: keras.random.dropout(x, rate, seed=1))
 
 
 def test_an_error_of_the_users_own_stays_as_it_is():

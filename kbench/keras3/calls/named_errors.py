@@ -33,8 +33,10 @@ def name_errors(modules: Iterable[ModuleType]) -> None:
     """
     for module in modules:
         for name, function in list(vars(module).items()):
-            ours = inspect.isfunction(function) and function.__module__.startswith("kbench.keras3")
-            if ours and not name.startswith("_"):
+            is_own = inspect.isfunction(function) and (
+                f"{function.__module__}.".startswith(f"{module.__name__}.")
+            )
+            if is_own and not name.startswith("_"):
                 setattr(module, name, _named(name, function))
 
 
