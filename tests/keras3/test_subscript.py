@@ -106,7 +106,7 @@ def test_its_gradient_adds_up_what_is_taken_twice():
 @pytest.mark.parametrize(
     ("places", "kind", "words"),
     [
-        (np.array([True, False]), NotTracedError, r"a mask .* bool\[2\], is no index"),
+        (np.array([True, False]), NotTracedError, r"a mask .* bool\[2\], is not an index"),
         (I.astype("float32"), IndexError, r"must be of integer .* got float32\[2\]"),
         (I + 5, ShapeError, "index 6 is out of range"),
         (-I - 3, ShapeError, "index -2 is out of range"),

@@ -63,7 +63,7 @@ def _entries(x: Traced, items: tuple[Any, ...]) -> list[Any]:
             found += [_Places(one) for one in values.nonzero()]
         elif str(values.dtype) == "bool":
             raise NotTracedError(
-                f"a mask that a step computes, here {spec_of(values)}, is no index: how many "
+                f"a mask that a step computes, here {spec_of(values)}, is not an index: how many "
                 "elements it has is not known; `where` keeps all of them"
             )
         elif "int" not in str(values.dtype):
