@@ -26,6 +26,7 @@ KEYS = {  # name -> the key of places that are traced
     "new_axis": (lambda s: (None, s), S),
     "new_axis_between": (lambda i: (i, None, i), I),
     "mask_beside": (lambda i: (i, np.array([True, False, True])), I),
+    "mask_of_two_axes": (lambda i: (np.eye(2, 3, dtype=bool), i), np.array([3, -1])),
     "empty": (lambda i: (i, [[], []]), np.zeros((2, 0), "int32")),
     "negative": (lambda i: i, -I),
     "narrow": (lambda i: (slice(1, 2), i), I.astype("uint8")),
@@ -117,6 +118,12 @@ def test_what_names_no_place_is_refused(places, kind, words):
     for key in (lambda i: i, lambda i: (i, 0), lambda i: (i, i)):
         with pytest.raises(kind, match=words):
             in_a_trace(lambda x, i, key=key: x[key(i)], [A, places])
+
+
+def test_a_mask_of_another_size_is_refused():
+    for mask in ([True, False], [True] * 4):
+        with pytest.raises(IndexError, match=f"has {len(mask)} entries on an axis of 3"):
+            in_a_trace(lambda x, i, mask=mask: x[i, np.array(mask)], [A, S])
 
 
 def test_a_key_of_too_many_entries_is_refused():

@@ -44,9 +44,13 @@ _indexed = host(1, moves=True, dtype="same")(lambda x, key: x[key])
 
 
 class _Places(NamedTuple):
-    """What a key says of one axis: integers of any shape, known or traced."""
+    """What a key says of one axis: integers of any shape, known or traced.
+
+    Those of a mask fit an axis of so many entries only.
+    """
 
     values: Any
+    mask_size: int | None = None
 
 
 def _entries(x: Traced, items: tuple[Any, ...]) -> list[Any]:
@@ -60,7 +64,7 @@ def _entries(x: Traced, items: tuple[Any, ...]) -> list[Any]:
         if isinstance(item, list) and not values.size:
             values = values.astype(np.int64)  # the dtype of [] is one of floats
         if str(values.dtype) == "bool" and not is_traced(values):
-            found += [_Places(one) for one in values.nonzero()]
+            found += map(_Places, values.nonzero(), values.shape)
         elif str(values.dtype) == "bool":
             raise NotTracedError(
                 f"a mask that a step computes, here {spec_of(values)}, is not an index: how many "
@@ -81,15 +85,22 @@ def _entries(x: Traced, items: tuple[Any, ...]) -> list[Any]:
 
 
 def _picked(x: Traced, entries: list[Any]) -> Any:
-    """The places of several axes meet by broadcasting, as in NumPy, and are one index into these
-    axes laid out as one. Their axes stand where the first of them stood, or before all others
-    where something is between them."""
+    """The elements at places that the step computes.
+
+    The places of several axes meet by broadcasting and are one index into these axes laid out as
+    one. As in NumPy, the axes of the result stand where the first of them stood, or before all
+    others where something is between them.
+    """
     named = [one for one in entries if one is not None]
     rest = tuple(slice(None) if isinstance(one, _Places) else one for one in named)
     if any(one != slice(None) for one in rest):
         x = subscript(x, rest)
     first = [axis for axis, one in enumerate(named) if isinstance(one, _Places)]
     others = [axis for axis in range(len(named)) if axis not in first]
+    for axis in first:
+        if named[axis].mask_size not in (None, x.shape[axis]):
+            told = f"has {named[axis].mask_size} entries on an axis of {x.shape[axis]}"
+            raise IndexError(f"boolean index {told}; got {spec_of(x)}")
     sizes, kept = [x.shape[axis] for axis in first], [x.shape[axis] for axis in others]
     places = [_checked(named[axis].values, x.shape[axis]) for axis in first]
     rows: Any = 0
