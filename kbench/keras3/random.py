@@ -18,8 +18,17 @@ from kbench.api.operations import where as choose
 from kbench.keras3.calls.host import computed, node_call
 from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise, layout, reduce
+from kbench.keras3.numpy.index import take, watched
 from kbench.keras3.rules.draws import beta_rule, gamma_rule
-from kbench.keras3.tensor import Traced, any_traced, finish, in_dtype, is_traced, operation
+from kbench.keras3.tensor import (
+    Traced,
+    any_traced,
+    finish,
+    in_dtype,
+    is_traced,
+    operation,
+    plain,
+)
 
 RULES = {"gamma": gamma_rule, "beta": beta_rule}
 """Draws that move with their parameters step by step; the others are whole numbers."""
@@ -169,9 +178,17 @@ def categorical(logits: Any, num_samples: int, dtype: Any = "int64", seed: Any =
 
 def dropout(inputs: Any, rate: Any, noise_shape: Any = None, seed: Any = None) -> Any:
     """Zeros in place of a part of the elements; the others grow, so that the mean stays."""
-    if not is_traced(rate) and not 0 <= rate <= 1:
-        raise ArgumentError(f"rate is {rate}; a part of the elements is 0 to 1", function="dropout")
+    rate = plain(rate)
+    if is_traced(rate):
+        rate = watched("dropout", layout.known(rate), _check_rate)
+    else:
+        _check_rate(rate)
     return _dropped(inputs, layout.known(draw_seed(seed)), rate, noise_shape)
+
+
+def _check_rate(rate: Any) -> None:
+    if not 0 <= rate <= 1:
+        raise ArgumentError(f"rate is {rate}; a part of the elements is 0 to 1", function="dropout")
 
 
 @planned
@@ -183,17 +200,18 @@ def _dropped(inputs: Any, key: Any, rate: Any, noise_shape: Any) -> Any:
             own if given is None else int(given)
             for own, given in zip(inputs.shape, noise_shape, strict=True)
         )
-    kept = 1.0 - rate
-    mask = _of_key(key, "below", shape, "bool", p=float(kept))
-    dtype = str(inputs.dtype)
+    kept, dtype = 1.0 - rate, str(inputs.dtype)
+    if is_traced(kept):  # the same bits as below
+        mask = elementwise.less(_of_key(key, "uniform", shape, "float32", low=0.0, high=1.0), kept)
+        kept = elementwise.where(elementwise.equal(kept, 0), 1.0, kept)
+    else:
+        mask = _of_key(key, "below", shape, "bool", p=float(kept))
     zero = elementwise.cast(0, dtype)
     return elementwise.where(mask, elementwise.cast(elementwise.divide(inputs, kept), dtype), zero)
 
 
 def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Any:
     """The entries of an axis in a random order."""
-    from kbench.keras3.numpy.index import take
-
     x = layout.known(x)
     count = x.shape[axis]
 

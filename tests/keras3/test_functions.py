@@ -57,6 +57,11 @@ SMOOTH = {  # name -> function of the operands behind it, all of float64
     "advanced_index": (lambda x: x[np.array([0, 2]), 1:], X),
     "top_k": (lambda x: ops.top_k(x, 2)[0], X),
     "where": (lambda x, y: ops.where(x > y, x, y * y), X, Y),
+    **{
+        f"{curve.__name__}_of_a_number": (lambda x, y, f=curve: f(x - 0.6, y[0] + 0.1), X, Y)
+        for curve in (ops.leaky_relu, ops.elu, ops.celu, ops.squareplus, ops.soft_shrink)
+    },
+    "threshold_of_numbers": (lambda x, y: ops.threshold(x, 0.55, y[0]), X, Y),
     "clip": (lambda x: ops.clip(x, 0.1, 0.9), X),
     "average": (lambda x, y: ops.average(x, axis=0, weights=y), X, Y),
     "cross": (lambda x, y: ops.cross(x[:, :3], y[:, :3]), X, Y),
@@ -230,6 +235,9 @@ def test_edges_of_bins_may_be_a_list():
         found = ops.digitize(Traced(node), edges)
     eager = ops.digitize(X, edges)
     np.testing.assert_array_equal(eager, np.digitize(X, edges))
+    for known in (np.array(edges), np.array(edges[::-1]), np.array([1, 2], "int32")):
+        (traced_too,) = in_a_trace(ops.digitize, [X, known])
+        np.testing.assert_array_equal(traced_too, np.digitize(X, known))
     np.testing.assert_array_equal(K.function([node], [found.node])([X])[0], eager)
 
 
@@ -331,6 +339,17 @@ def test_decoding_finds_the_likeliest_labels_at_once_and_in_a_step(blank):
                         if b != blank and not (merged and a == b)]  # fmt: skip
                 assert labels[0, row].tolist() == kept + [-1] * (4 - len(kept))
                 assert score[row, 0] == pytest.approx(-logits[row, :length].max(-1).sum(), 1e-5)
+
+
+@pytest.mark.parametrize("rate", [0.0, 0.3, 1.0])
+def test_a_rate_to_drop_may_be_computed(rate):
+    x, given = np.arange(1, 6001, dtype="float32").reshape(60, 100), np.array(rate, "float32")
+    drop = lambda x, rate: keras.random.dropout(x, rate, seed=3)  # noqa: E731
+    for found in (drop(x, given), in_a_trace(drop, [x, given])[0]):
+        np.testing.assert_allclose(found, drop(x, rate), rtol=1e-6)
+    for wrong in (-0.5, 1.5):
+        with pytest.raises(ArgumentError, match=f"rate is {wrong}; a part of the elements"):
+            in_a_trace(drop, [x, np.array(wrong, "float32")])
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32"])

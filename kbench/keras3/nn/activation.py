@@ -10,29 +10,39 @@ from typing import Any
 import numpy as np
 
 from kbench import backend as K
-from kbench.api.operations import where
+from kbench.api.operations import Tensor, where
 from kbench.keras3.calls.host import common_dtype, host
 from kbench.keras3.calls.planned import planned
 from kbench.keras3.numpy import elementwise
 from kbench.keras3.numpy.elementwise import float_type, of_floats
-from kbench.keras3.tensor import finish, in_dtype, place_of
+from kbench.keras3.tensor import finish, in_dtype, is_traced, place_of, plain
 
 SELU_ALPHA, SELU_SCALE = 1.6732632423543772, 1.0507009873554805
 """Those with which the mean 0 and the variance 1 stay: Klambauer et al. 2017, section 2."""
 
 
 def _curve(build: Callable[..., Any], kind: str = "float") -> Callable[..., Any]:
-    """A function on nodes as a function of Keras, in a float dtype or in that of `x`."""
+    """A function on nodes as a function of Keras, in a float dtype or in that of `x`.
+
+    Its numbers may be symbols, too: what a step computes, or a variable that is trained.
+    """
 
     @planned
     def call(x: Any, *numbers: Any, **named: Any) -> Any:
         dtype = float_type(x) if kind == "float" else common_dtype(x)
-        return finish(build(in_dtype(x, dtype), *numbers, **named), dtype)
+        given = [_number(one, dtype) for one in numbers]
+        options = {name: _number(one, dtype) for name, one in named.items()}
+        return finish(build(in_dtype(x, dtype), *given, **options), dtype)
 
     call.__name__ = build.__name__
     call.__doc__ = build.__doc__
     setattr(call, "__signature__", inspect.signature(build))  # noqa: B010
     return call
+
+
+def _number(value: Any, dtype: str) -> Any:
+    value = plain(value)
+    return in_dtype(value, dtype) if is_traced(value) else value
 
 
 def _relu(x: Any) -> Any:
@@ -123,8 +133,10 @@ def _hard_silu(x: Any) -> Any:
 hard_silu = _curve(_hard_silu)
 
 
-def _elu(x: Any, alpha: float = 1.0) -> Any:
-    return K.elu(x, alpha)
+def _elu(x: Any, alpha: Any = 1.0) -> Any:
+    if not isinstance(alpha, Tensor):
+        return K.elu(x, alpha)
+    return where(x > 0, x, alpha * K.elu(K.minimum(x, 0)))
 
 
 elu = _curve(_elu)

@@ -22,6 +22,7 @@ from kbench.keras3.tensor import (
     in_dtype,
     is_traced,
     place_of,
+    plain,
     to_wide,
 )
 
@@ -207,11 +208,11 @@ def searchsorted(sorted_sequence: Any, values: Any, side: Any = "left") -> Any:
 
 
 def digitize(x: Any, bins: Any) -> Any:
-    """The number of the bin in which each element lies; the edges of bins are known."""
-    return _digitize(x, np.asarray(bins))
+    """The number of the bin in which each element lies."""
+    return _digitize(x, layout.known(plain(bins)))
 
 
-@host(1, dtype="int32", name="digitize")
+@host(2, dtype="int32", name="digitize")
 def _digitize(x: Any, bins: np.ndarray) -> Any:
     return np.digitize(x, to_wide(bins))
 
@@ -231,7 +232,7 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
     return _bincount(x, None if weights is None else given[1], int(minlength)).astype(dtype)
 
 
-def _watched(name: str, x: Any, look: Callable[[np.ndarray], object]) -> Any:
+def watched(name: str, x: Any, look: Callable[[np.ndarray], object]) -> Any:
     """An operand at whose values each call of a step looks."""
     if not is_traced(x):
         look(x)
@@ -278,7 +279,7 @@ def _traced_bincount(given: Any, length: int, dtype: str) -> Any:
             raise ArgumentError(f"{told}the length of the result", function="bincount")
 
     x, weights = given if isinstance(given, tuple) else (given, None)
-    hot = K.one_hot(in_dtype(_watched("bincount", x, check), "int32"), length)
+    hot = K.one_hot(in_dtype(watched("bincount", x, check), "int32"), length)
     wide = dtype if "float" in dtype else "float32"
     if weights is not None:
         hot = hot * K.expand_dims(in_dtype(weights, wide), -1)
@@ -303,7 +304,7 @@ def unravel_index(indices: Any, shape: Any) -> Any:
             told = f"indices is {spec_of(values)}, {values.min()} to {values.max()}"
             raise ShapeError(f"{told}; shape {tuple(shape)} has {count}", function="unravel_index")
 
-    found, rest = [], _watched("unravel_index", indices, check)
+    found, rest = [], watched("unravel_index", indices, check)
     for size in reversed(tuple(int(one) for one in shape)):
         found.append(elementwise.cast(elementwise.mod(rest, size), dtype))
         rest = elementwise.floor_divide(rest, size)
