@@ -86,12 +86,6 @@ class CompileQueue:
         self.taken.discard(job)
         self.jobs.insert(0 if first else len(self.jobs), job)
 
-    def write(self) -> None:
-        """Have the sources of those that wait at hand, which `take` compares. This needs no lock:
-        dozens take a tenth of a second, for which no caller shall wait."""
-        for job in self.jobs.copy():
-            len(job.source)
-
     def take(self) -> Job:
         """The job that is to be compiled now, which waits no longer."""
         gains = self._gains()

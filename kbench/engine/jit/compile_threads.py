@@ -148,7 +148,6 @@ class CompileThreads:
     def _next(self) -> Job | None:
         """The job to be done now, once there is one; None when none has come for some time."""
         queue, end = self.queue, time.monotonic() + IDLE_SECONDS
-        queue.write()
         with self._changed:
             while not self._stopping:
                 queue.recall()

@@ -19,7 +19,7 @@ from msgspec import Struct
 from kbench.engine.core import fork_safety
 from kbench.engine.jit import disk_cache, thread_pool
 from kbench.engine.jit.compile_queue import DRIVER, Job
-from kbench.engine.jit.compile_threads import LOOK_SECONDS, CompileThreads
+from kbench.engine.jit.compile_threads import CompileThreads
 from kbench.engine.runtime import config, threads
 
 PRIORITY_GRACE_SECONDS = 1.0
@@ -41,9 +41,6 @@ class Stats(Struct, frozen=True):
 class Service(CompileThreads):
     """What is asked for, who waits for it, and what has come of it."""
 
-    _next_look = 0.0
-    """When a job that waits is worth a look again: steps ask for theirs hundreds of times a run."""
-
     # -------------------------------------------------------------- asking
 
     def submit(self, name: str, text: Callable[[], str]) -> Job | None:
@@ -56,11 +53,9 @@ class Service(CompileThreads):
             return None
         job = self._jobs.get(name)
         if job is None or job.state == "pending":
-            if job is None or mode == "wait" or time.monotonic() >= self._next_look:
-                with self._changed:
-                    self._begin_job(DRIVER, thread_pool.source)
-                    job = self._begin_job(name, text)
-                self._next_look = time.monotonic() + LOOK_SECONDS
+            with self._changed:
+                self._begin_job(DRIVER, thread_pool.source)
+                job = self._begin_job(name, text)
             if mode == "wait" and not self._is_warming_up:
                 self._wait_for(job)
             elif job.state == "pending":

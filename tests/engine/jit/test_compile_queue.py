@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kbench.engine.jit.compile_queue import DRIVER, CompileQueue, Job
-from kbench.engine.jit.service import Service
 
 
 def _job(name: str, length: int = 1000, waiting: int = 0) -> Job:
@@ -143,45 +142,3 @@ def test_what_costs_most_without_its_kernel_is_compiled_first(
     assert len(asked) == 2
     assert own.queue.take().name == DRIVER
     assert own.queue.take() is asked[1]
-
-
-@pytest.fixture
-def idle(monkeypatch: pytest.MonkeyPatch) -> Service:
-    """A service whose threads do not begin."""
-    monkeypatch.setenv("KBENCH_JIT", "auto")
-    monkeypatch.setattr(Service, "_start_thread", lambda self: None)
-    return Service()
-
-
-def test_nobody_waits_while_texts_are_written(idle: Service) -> None:
-    begun, go = threading.Event(), threading.Event()
-
-    def text() -> str:
-        begun.set()
-        assert go.wait(60)
-        return "x"
-
-    idle._threads.append(thread := threading.Thread(target=idle._next))
-    idle.queue.put(Job("slow", text))
-    thread.start()
-    assert begun.wait(60)
-    job = idle.submit("other", lambda: "y")
-    assert job is not None and job.state == "pending"
-    go.set()
-    thread.join(60)
-    assert not thread.is_alive()
-
-
-def test_who_asks_again_is_told_without_a_look(idle: Service) -> None:
-    looks = []
-    begin = idle._begin_job
-    idle._begin_job = lambda *given: looks.append(given) or begin(*given)  # type: ignore[method-assign,func-returns-value]
-    idle.submit("a", lambda: "x")
-    idle._next_look = time.monotonic() + 60
-    for _ in range(100):
-        assert idle.find("a", lambda: "x") is None
-    assert len(looks) == 2  # the driver and the kernel
-    idle._next_look = 0.0
-    idle.submit("a", lambda: "x")
-    idle.submit("b", lambda: "x")
-    assert len(looks) == 6
