@@ -66,6 +66,15 @@ def _from_the_front(name: str, x: Any, indices: Any, axis: int) -> Any:
     return np.where(indices < 0, indices + size, indices)
 
 
+def inside(name: str, x: Any, indices: Any, axis: int) -> Any:
+    """Indices of 64 bits as they count from 0; each run checks that the axis has traced ones."""
+    indices = _from_the_front(name, x, indices, axis)
+    if not is_traced(indices):
+        return indices
+    places = K.constant(np.arange(x.shape[axis]), dtype="int64")
+    return Traced(K.gather(places, in_dtype(indices, "int64")))
+
+
 def take(x: Any, indices: Any, axis: Any = None) -> Any:
     """The entries of an axis by index; negative ones count from the end."""
     x, indices = layout.known(x), _whole("take", indices)
@@ -113,10 +122,7 @@ def take_along_axis(x: Any, indices: Any, axis: Any = None) -> Any:
         return np.take_along_axis(x, indices, axis)
     shape = np.broadcast_shapes(_without(x.shape, axis), _without(indices.shape, axis))
     x = layout.broadcast_to(x, _with(shape, axis, x.shape[axis]))
-    indices = _from_the_front("take_along_axis", x, indices, axis)
-    if is_traced(indices):  # a gather tells which are outside of the axis
-        inside = K.constant(np.arange(x.shape[axis]), dtype="int64")
-        indices = Traced(K.gather(inside, in_dtype(indices, "int64")))
+    indices = inside("take_along_axis", x, indices, axis)
     indices = layout.broadcast_to(indices, _with(shape, axis, indices.shape[axis]))
     return gathered(x, indices, axis)
 

@@ -12,6 +12,7 @@ from kbench.keras3.calls.host import host
 from kbench.keras3.complex_numbers.parts import moved
 from kbench.keras3.complex_numbers.refusal import spec_of
 from kbench.keras3.numpy import elementwise, layout
+from kbench.keras3.numpy.index import inside
 from kbench.keras3.tensor import NotTracedError, Traced, in_dtype, is_traced
 
 
@@ -102,10 +103,11 @@ def _picked(x: Traced, entries: list[Any]) -> Any:
             told = f"has {named[axis].mask_size} entries on an axis of {x.shape[axis]}"
             raise IndexError(f"boolean index {told}; got {spec_of(x)}")
     sizes, kept = [x.shape[axis] for axis in first], [x.shape[axis] for axis in others]
-    places = [_checked(named[axis].values, x.shape[axis]) for axis in first]
     rows: Any = 0
-    for i, one in enumerate(places):
-        rows = rows + one * math.prod(sizes[i + 1 :])
+    for i, axis in enumerate(first):
+        wide = elementwise.cast(named[axis].values, "int64")
+        places = in_dtype(inside("x[...]", x, wide, axis), "int64")
+        rows = rows + places * math.prod(sizes[i + 1 :])
     shape = tuple(int(size) for size in rows.spec.shape)
 
     def build(node: Any) -> Any:
@@ -122,10 +124,3 @@ def _picked(x: Traced, entries: list[Any]) -> Any:
         return found
     count = len(shape)
     return layout.moveaxis(found, list(range(count)), list(range(at[0], at[0] + count)))
-
-
-def _checked(values: Any, size: int) -> Any:
-    """Places counted from 0, as a node; each run checks that the axis has them."""
-    wide = elementwise.cast(values, "int64")
-    from_front = in_dtype(elementwise.where(elementwise.less(wide, 0), wide + size, wide), "int64")
-    return K.gather(K.constant(np.arange(size), dtype="int64"), from_front)
