@@ -18,7 +18,7 @@ import dask.array as da
 import distributed
 import numpy as np
 import pytest
-from busy_machine import is_within
+from busy_machine import is_within, until
 from keras_loaded import OWN_WARNINGS, load
 
 import kbench
@@ -531,7 +531,6 @@ def _processes(client: Any, workers: int) -> list[int]:
     """
     end = time.monotonic() + 120
     while time.monotonic() < end:
-        client.wait_for_workers(workers, timeout=120)
         states = client.run(_state_of_nanny, nanny=True, on_error="ignore")
         found = client.run(os.getpid, on_error="ignore")  # one may die while it is asked
         if list(states.values()) == ["running"] * workers and len(found) == workers:
@@ -544,6 +543,34 @@ def _state_of_nanny(dask_worker: Any) -> str:
     """That of the process that it has started; its own says nothing of that."""
     process = dask_worker.process
     return "none" if process is None else str(process.status.name)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_hears_late_of_a_lost_worker_closes_well(make_cluster: Any) -> None:
+    """The training waits for a new one by itself, and changes nothing of what the cluster knows."""
+    model = _mlp()
+    killed: list[int] = []
+    heard: list[object] = []
+
+    class Killer(keras.callbacks.Callback):  # type: ignore[misc, name-defined]
+        def on_batch_begin(self, batch: int, logs: Any = None) -> None:
+            if not killed:
+                killed.extend(_processes(client, 1))
+                _kill(killed[0])
+
+    with make_cluster(workers=1) as client:
+        news = client.cluster.scheduler.plugins["worker-status"].bcomm
+        tell = news.send
+
+        def tell_late(*messages: object) -> None:
+            news.loop.call_later(5.0, lambda: (tell(*messages), heard.extend(messages)))  # seconds
+
+        news.send = tell_late
+        kbench.dask.fit(model, *_data((20,)), client=client, callbacks=[Killer()], verbose=0)
+        (new,) = client.nthreads()
+        until(lambda: len(heard) == 2)
+        until(lambda: list(client.cluster.scheduler_info["workers"]) == [new])
+    assert len(killed) == 1
 
 
 @pytest.mark.slow

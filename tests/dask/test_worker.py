@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from busy_machine import is_within
+from busy_machine import is_within, until
 
 from kbench import backend as K
 from kbench.dask import versions, worker
@@ -17,14 +17,6 @@ from kbench.engine.core.errors import ArgumentError, EngineError
 
 IDLE_SECONDS = 2.0
 """After an interrupt all workers must be idle again within this."""
-
-
-def until(condition: Callable[[], bool], seconds: float = 30.0) -> float:
-    """The seconds until it holds; it is asked again and again, by way of the scheduler mostly."""
-    begin = time.monotonic()
-    while not condition():
-        assert time.monotonic() - begin < seconds, "it never came to that"
-    return time.monotonic() - begin
 
 
 def spin(seconds: float, name: str = "", until: threading.Event | None = None) -> str:

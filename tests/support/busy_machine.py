@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 PROBE_SECONDS = 0.05
 """Of a processor, for a look at how busy the machine is: several turns of its scheduler."""
@@ -19,3 +20,12 @@ def slowdown() -> float:
 def is_within(taken: float, seconds: float) -> bool:
     """Whether what has taken some time has not taken longer than so many seconds, if alone."""
     return taken < seconds or taken < seconds * slowdown()
+
+
+def until(condition: Callable[[], bool], seconds: float = 30.0) -> float:
+    """The seconds until it holds, which is asked again and again."""
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < seconds, "it never came to that"
+        time.sleep(0.001)
+    return time.monotonic() - begin

@@ -71,11 +71,13 @@ class Cluster(Struct):
         """The workers for a step, waiting for one if there is none."""
         if not self.threads or time.monotonic() - self.looked > 1.0:
             self.look()
-        if not self.threads:
-            try:
-                self.client.wait_for_workers(1, timeout=WAIT_FOR_WORKERS_SECONDS)
-            except TimeoutError:
-                raise ClusterError("the cluster has no workers", function=FIT) from None
+        end = time.monotonic() + WAIT_FOR_WORKERS_SECONDS
+        while not self.threads:
+            # Dask's own `wait_for_workers` replaces what the cluster knows of its workers: if word
+            # of a lost one comes later than that, the cluster fails as it closes.
+            if time.monotonic() > end:
+                raise ClusterError("the cluster has no workers", function=FIT)
+            time.sleep(POLL_SECONDS)
             self.look()
         return sorted(self.threads)
 
