@@ -30,6 +30,7 @@ from kbench.engine.core.errors import (
     KbenchError,
     Place,
     ShapeError,
+    name_functions,
     see_through,
 )
 from kbench.engine.core.spec import DTYPES, Spec, is_float
@@ -58,10 +59,11 @@ __all__ = [
     "Place", "Placeholder", "SPARSE_DTYPES", "ShapeError", "Spec", "Tensor", "Variable",
     "as_csr", "as_dense", "cast_sparse", "ceil", "ctc_cost", "env", "erf", "expm1", "floor",
     "is_float", "is_matrix", "keras_file_backend", "kernels_allowed", "lock", "log1p",
-    "logical_and", "logical_or", "logical_xor", "multiply", "numpy_call", "numpy_calls",
-    "opaque_constant", "pick_class", "prefetch", "read_outside", "rebuild", "repeated_gradient",
-    "results", "scan", "see_through", "seeded_array", "seeded_draw", "settings_in_force",
-    "sparse_constant", "uncollected", "walk", "where", "with_data", "with_inputs",
+    "logical_and", "logical_or", "logical_xor", "multiply", "name_functions", "numpy_call",
+    "numpy_calls", "opaque_constant", "pick_class", "prefetch", "read_outside", "rebuild",
+    "repeated_gradient", "results", "scan", "see_through", "seeded_array", "seeded_draw",
+    "settings_in_force", "sparse_constant", "uncollected", "walk", "where", "with_data",
+    "with_inputs",
 ]  # fmt: skip
 
 lock = fork_safety.lock

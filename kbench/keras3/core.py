@@ -12,6 +12,7 @@ from keras.src import tree
 from keras.src.backend.common import KerasVariable, standardize_dtype
 from keras.src.backend.common.dtypes import ALLOWED_DTYPES, result_type
 from keras.src.backend.common.keras_tensor import KerasTensor
+from keras.src.backend.common.name_scope import name_scope as KerasNameScope
 from keras.src.backend.common.stateless_scope import StatelessScope
 from keras.src.backend.common.symbolic_scope import SymbolicScope
 
@@ -54,7 +55,7 @@ __all__ = [
     "IS_THREAD_SAFE", "SUPPORTS_COMPLEX_DTYPES", "SUPPORTS_RAGGED_TENSORS",
     "SUPPORTS_SPARSE_TENSORS", "Variable", "associative_scan", "cast", "compute_output_spec",
     "cond", "convert_to_numpy", "convert_to_tensor", "custom_gradient", "device_scope",
-    "fori_loop", "is_tensor", "map", "random_seed_dtype", "remat", "scan", "scatter",
+    "fori_loop", "is_tensor", "map", "name_scope", "random_seed_dtype", "remat", "scan", "scatter",
     "scatter_update", "shape", "slice", "slice_update", "stop_gradient", "switch", "traced",
     "unstack", "vectorized_map", "while_loop",
 ]  # fmt: skip
@@ -65,6 +66,28 @@ SUPPORTS_COMPLEX_DTYPES = True
 IS_THREAD_SAFE = True
 SIZES_FOR_NONE = (83, 89)
 """Two sizes for each unknown axis: where results differ, the axis is unknown there, too."""
+
+
+class name_scope(KerasNameScope):  # type: ignore[misc]
+    """A scope of Keras, as which layers and optimizers are called. In a trace it names nodes, too.
+
+    A model has no part in these names, as every node would begin with it: what stands first is the
+    outermost layer, by which the graph is folded.
+    """
+
+    _nodes: Any = None
+
+    def __enter__(self) -> name_scope:
+        entered: name_scope = super().__enter__()
+        if tracing.active and self._pop_on_exit and not hasattr(self.caller, "layers"):
+            self._nodes = K.name_scope(self.name)
+            self._nodes.__enter__()
+        return entered
+
+    def __exit__(self, *error: Any) -> None:
+        if self._nodes is not None:
+            self._nodes.__exit__(*error)
+        super().__exit__(*error)
 
 
 class Held:
@@ -107,7 +130,7 @@ class Variable(KerasVariable):  # type: ignore[misc]
         spec = held_spec(array.shape, dtype)
         if spec.dtype not in ENGINE_DTYPES:
             return Held(array)
-        return K.variable(to_held(array), dtype=spec.dtype, name=self.name)
+        return K.variable(to_held(array), dtype=spec.dtype, name=self.path)
 
     def _initialize(self, value: Any) -> None:
         check_variables()

@@ -27,6 +27,7 @@ from kbench.keras3.tensor import (
     in_dtype,
     is_traced,
     operation,
+    place_of,
     plain,
 )
 
@@ -213,7 +214,7 @@ def _dropped(inputs: Any, key: Any, rate: Any, noise_shape: Any) -> Any:
 def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Any:
     """The entries of an axis in a random order."""
     x = layout.known(x)
-    count = x.shape[axis]
+    count = x.shape[place_of(axis, len(x.shape))]
 
     def draw(seed: np.ndarray) -> Any:
         return _generator(seed).permutation(count)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from kbench.api.operations import env, keras_file_backend, prefetch, see_through
+from kbench.api.operations import env, keras_file_backend, name_functions, prefetch, see_through
 
 TESTED = "3.15.1"
 KERAS_2 = "2.3.1"
@@ -144,7 +144,9 @@ def _begin(package: ModuleType) -> None:
         warnings.warn(f"Keras {found} is not known: {GENERATIONS}; {REMEDY}", stacklevel=2)
     prefetch()
     see_through(os.path.dirname(os.path.dirname(package.__path__[0])))  # the package keras
-    see_through(os.path.dirname(__file__))
+    here = os.path.dirname(__file__)
+    see_through(here)
+    name_functions(os.path.join(here, "calls", "named_errors.py"), here)
 
 
 def without_types(modules: Iterable[ModuleType]) -> None:

@@ -90,6 +90,7 @@ def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: Any = Non
         raise ValueError(f"scatter_update: reduction must be one of {[None, *_UFUNCS]}")
     if reduction in ("max", "min"):
         real_only("scatter_update", inputs=inputs)
+    _check_fit(inputs, indices, updates)
     if not any_traced(inputs, indices, updates):
         found = _stored(to_wide(inputs), indices, to_wide(updates), reduction)
         return found.astype(inputs.dtype)
@@ -111,6 +112,23 @@ def scatter_update(inputs: Any, indices: Any, updates: Any, reduction: Any = Non
     given = (inputs, elementwise.cast(indices, "int64"), updates)
     spec = [(tuple(inputs.shape), dtype)]
     return node_call("scatter", _stored, given, (reduction,), {}, rule, spec, None)
+
+
+def _check_fit(inputs: Any, indices: Any, updates: Any) -> None:
+    """ValueError unless there is a value, or a row, for each index vector."""
+    depth = indices.shape[-1] if len(indices.shape) else 0
+    wanted = (*indices.shape[:-1], *inputs.shape[depth:])
+    try:
+        fits = 0 < depth <= len(inputs.shape) and (
+            np.broadcast_shapes(tuple(updates.shape), wanted) == wanted
+        )
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(
+            f"scatter_update: indices are {spec_of(indices)}, whose last axis names places in "
+            f"{spec_of(inputs)}, and updates are {spec_of(updates)}; a value is needed for each"
+        )
 
 
 def _by_parts(inputs: Any, indices: Any, updates: Any, reduction: Any) -> Any:

@@ -1,7 +1,5 @@
 """What Keras 3 asks of a backend."""
 
-from keras.src.backend.common.name_scope import name_scope
-
 from kbench.keras3 import core, image, linalg, math, nn, numpy, random
 from kbench.keras3 import distribution as distribution_lib
 from kbench.keras3.calls.named_errors import name_errors
@@ -26,6 +24,7 @@ from kbench.keras3.core import (
     convert_to_tensor,
     device_scope,
     is_tensor,
+    name_scope,
     random_seed_dtype,
     scatter,
     shape,

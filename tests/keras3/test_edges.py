@@ -18,13 +18,13 @@ REFUSED = {  # name -> function, operands, words of the error at once, words in 
         ops.take,
         [ROWS, np.array([0, 6])],
         "take: x is float32[6], whose axis 0 has 6 entries; index 6 is outside of it",
-        "gather: index 6 is out of range for 6 rows",
+        "take: index 6 is out of range for 6 rows",
     ),
     "take_below": (
         lambda x, i: ops.take(x, i, -1),
         [ROWS, np.array([[1, -3]])],
         "take: x is float32[3, 2], whose axis 1 has 2 entries; index -3 is outside of it",
-        "gather: index -1 is out of range for 2 rows",
+        "take: index -1 is out of range for 2 rows",
     ),
     "bincount": (
         lambda x: ops.bincount(x, minlength=3),
@@ -48,7 +48,7 @@ REFUSED = {  # name -> function, operands, words of the error at once, words in 
         lambda x, i: ops.take_along_axis(x, i, 0),
         [ROWS, np.array([[0, 3]])],
         "take_along_axis: x is float32[3, 2], whose axis 0 has 3 entries; index 3 is outside of it",
-        "gather: index 3 is out of range for 3 rows",
+        "take_along_axis: index 3 is out of range for 3 rows",
     ),
     **{
         name: (

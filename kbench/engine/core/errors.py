@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, FunctionType
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -22,7 +22,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 _ENGINE = os.path.join(_PACKAGE, "engine") + os.sep
 _OUTSIDE = tuple(
     os.path.join(_PACKAGE, "api", name)
-    for name in ("legacy.py", "legacy_layout.py", "comparison.py")
+    for name in ("legacy.py", "legacy_layout.py", "comparison.py", "operations.py")
 )
 _INTERNAL = (_ENGINE, *_OUTSIDE, "<kbench", "<frozen")
 _OPERATOR_NAMES = {
@@ -125,12 +125,22 @@ def is_internal(filename: str) -> bool:
 
 _WRAPPERS = ("method", "public")  # engine frames whose name says nothing of the function
 _libraries: tuple[str, ...] = ()
+_faces: tuple[str, ...] = ()
+_between: tuple[str, ...] = ()
 
 
 def see_through(folder: str) -> None:
     """Take lines of code in `folder`, a library on top of this one, for nobody's own."""
     global _libraries
     _libraries = tuple({*_libraries, os.path.join(folder, "")})
+    _whose.clear()
+
+
+def name_functions(file: str, folder: str) -> None:
+    """Let the functions in `file` be what users of the library in `folder` call: what is made there
+    is told of by the outermost of them, else by the function of K that the library calls."""
+    global _faces, _between
+    _faces, _between = (*_faces, file), (*_between, os.path.join(folder, ""))
     _whose.clear()
 
 
@@ -151,9 +161,11 @@ def call_site(depth: int = 1) -> CallSite:
             return here, frame.f_lasti, entry
         if owner < 0:
             owner = _owner_of(here.co_filename)
-        if owner != _ENGINES:
+        if owner >= _LIBRARY:
             break
-        entry, frame = here, frame.f_back
+        if owner == _ENGINES:
+            entry = here
+        frame = frame.f_back
     if frame is None:
         return None, 0, None
     line: FrameType | None = frame
@@ -172,7 +184,9 @@ def call_site(depth: int = 1) -> CallSite:
 def located(site: CallSite) -> Call:
     """The user's line of a call, and the K function called there or on its behalf."""
     code, offset, entry = site
-    called = None if entry is None or entry.co_name in _WRAPPERS else entry.co_name
+    called = None
+    if entry is not None and entry.co_name not in _WRAPPERS and entry.co_name[:1] not in "<_":
+        called = entry.co_name
     if code is None:
         return None, called
     parts = code.co_lines()
@@ -185,7 +199,7 @@ def user_call(depth: int = 1) -> Call:
     return located(call_site(depth + 1))
 
 
-_ENGINES, _LIBRARY, _USERS = range(3)
+_ENGINES, _BETWEEN, _LIBRARY, _USERS = range(4)
 
 _whose: dict[str, int] = {}  # asked for several frames of each node, so found out once
 
@@ -196,7 +210,12 @@ def _owner_of(name: str) -> int:
     if found is None:
         if len(_whose) >= 4096:  # every cell of a notebook is a file of its own
             _whose.clear()
-        found = _ENGINES if is_internal(name) else _USERS if is_users(name) else _LIBRARY
+        if is_internal(name) or name.startswith(_faces):
+            found = _ENGINES
+        elif name.startswith(_between):
+            found = _BETWEEN
+        else:
+            found = _USERS if is_users(name) else _LIBRARY
         _whose[name] = found
     return found
 
@@ -300,6 +319,9 @@ def _entry_frame(frame: FrameType | None) -> FrameType | None:
     return entry
 
 
+_ARGUMENTS: Any = vars(BaseException)["args"]
+
+
 class KbenchError(Exception):
     """Base of all errors about tensors; see the module's text for its fields."""
 
@@ -320,6 +342,16 @@ class KbenchError(Exception):
         self.place = user_call(2)[0]
         self.operands = operands if operands is not None else self._operands_of(entry)
         super().__init__(reason)
+
+    @property
+    def args(self) -> tuple[object, ...]:
+        """What others see of the error who build another one of it, as Keras 3 does in each layer:
+        all that it says. A copy is made of the reason, which Python keeps beside this."""
+        return (str(self),)
+
+    @args.setter
+    def args(self, given: tuple[object, ...]) -> None:
+        _ARGUMENTS.__set__(self, given)
 
     def _operands_of(self, entry: FrameType | None) -> tuple[Operand, ...]:
         if entry is None:

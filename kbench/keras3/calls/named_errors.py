@@ -1,15 +1,19 @@
-"""Errors that NumPy raises within a function of Keras: they name the function and its arrays."""
+"""Errors within a function of Keras, NumPy's and kbench's: they name the function that was called.
+
+Those of NumPy get its arrays as well; those of kbench have them.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import ModuleType
-from typing import Any
+from types import FunctionType, ModuleType
+from typing import Any, cast
 
 import numpy as np
 
+from kbench.api.operations import KbenchError
 from kbench.keras3.complex_numbers.refusal import spec_of
 from kbench.keras3.tensor import Traced
 
@@ -45,12 +49,18 @@ def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*given: Any, **named: Any) -> Any:
         try:
             return function(*given, **named)
+        except KbenchError as error:
+            if error.function:  # the function of K that this one calls
+                error.function = name
+            raise
         except PLAIN as error:
             told = _told(name, function, error, given, named)
             if told is None:
                 raise
             raise told.with_traceback(error.__traceback__) from None
 
+    own = cast(FunctionType, call)
+    own.__code__ = own.__code__.replace(co_name=name)  # by which nodes are told of (`repairs.py`)
     return call
 
 

@@ -161,6 +161,8 @@ def affine_transform(
             "Invalid transform rank: expected rank 1 (single transform) or rank 2 (batch of "
             f"transforms). Received input with shape: transform.shape={tuple(numbers.shape)}"
         )
+    if numbers.shape[-1] != 8:
+        raise ValueError("a transform has 8 numbers")
     x, single = _batch(images, form)
     rows, columns, _ = _projected(x, numbers)
     return _given_back(_read(x, rows, columns, interpolation, fill_mode, fill_value), form, single)

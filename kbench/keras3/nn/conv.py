@@ -66,6 +66,11 @@ def _operands(
 ) -> _Operands:
     layout_name = config.standardize_data_format(data_format)
     rank = len(inputs.shape) - 2
+    if not 1 <= rank <= 3 or len(kernel.shape) != rank + 2:
+        raise ValueError(
+            "inputs need axes of batch and channels and one to three more, a kernel as many more "
+            "and two of channels"
+        )
     dtype = common_dtype(inputs, kernel)
     computed = dtype if "float" in dtype else "float64"  # where sums of integers are exact
 
