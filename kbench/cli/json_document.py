@@ -57,7 +57,7 @@ def text(outcome: Outcome, is_users: Callable[[traceback.FrameSummary], bool]) -
 def is_ours(value: object) -> bool:
     """True for what the engine makes or takes, which a summary describes better than its repr."""
     from kbench.engine.inspect import describe, sparse_summary
-    from kbench.workbench.analysis import keras_models
+    from kbench.workbench.models import keras_models
 
     symbolic = describe.is_tensor(value) or describe.is_function(value)
     held = describe.held_array(value) is not None or sparse_summary.held_matrix(value) is not None
@@ -97,8 +97,8 @@ def _last_row(value: object) -> Row:
 def _value_row(value: object, found: Any = None) -> Row:
     """One value as facts, never as a repr: the summary line, and what `describe` knows."""
     from kbench.engine.inspect import describe, sparse_summary
-    from kbench.workbench.analysis import keras_models
     from kbench.workbench.inspector import summary
+    from kbench.workbench.models import keras_models
 
     found = found or summary.NO_VALUE
     line = summary.line(value, found=found)

@@ -92,7 +92,7 @@ class Announcer:
 
 def _announced(value: object) -> bool:
     from kbench.engine.inspect import describe
-    from kbench.workbench.analysis import keras_models
+    from kbench.workbench.models import keras_models
 
     array = describe.held_array(value) is not None
     return array or describe.is_tensor(value) or keras_models.is_layer(value)

@@ -12,8 +12,9 @@ import numpy as np
 from kbench.engine.core.errors import ArgumentError
 from kbench.engine.core.type_errors import describe_operand
 from kbench.engine.inspect import describe, sparse_summary
-from kbench.workbench.analysis import engine_functions, keras_models
+from kbench.workbench.analysis import engine_functions
 from kbench.workbench.inspector import summary
+from kbench.workbench.models import keras_models
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function

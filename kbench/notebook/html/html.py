@@ -38,11 +38,12 @@ from kbench.notebook.markup.markup import (
     page,
     table,
 )
-from kbench.workbench.analysis import keras_models, known_value
+from kbench.workbench.analysis import known_value
 from kbench.workbench.core_types import Row
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.summary import NO_VALUE, KnownValue
+from kbench.workbench.models import keras_models
 from kbench.workbench.protocol.runs import PlanStep
 
 if TYPE_CHECKING:

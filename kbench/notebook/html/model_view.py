@@ -17,9 +17,9 @@ from kbench.notebook.markup.markup import (
     table,
 )
 from kbench.notebook.markup.style import STYLE
-from kbench.workbench.analysis import keras_models
-from kbench.workbench.analysis.keras_models import Part
 from kbench.workbench.core_types import Row
+from kbench.workbench.models import keras_models
+from kbench.workbench.models.keras_models import Part
 
 TABLE_BYTES = MAX_OUTPUT_BYTES - len(STYLE.encode()) - 1_500
 """Bytes for the tables of one output."""

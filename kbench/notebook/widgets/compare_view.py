@@ -22,8 +22,8 @@ from kbench.notebook.base.redraw import between_cells
 from kbench.notebook.html import comparing, views
 from kbench.notebook.markup.markup import MAX_OUTPUT_BYTES, details, element
 from kbench.workbench.analysis import compare as comparison
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.errors import explanation
+from kbench.workbench.models import keras_models
 
 EMPTY = "type an expression, choose what differs, and press compare"
 NEEDED = "Python as text, a tensor, an array, a list of these, a K.function or a Keras model"

@@ -20,10 +20,10 @@ from kbench.notebook.html import views
 from kbench.notebook.markup.columns import Columns
 from kbench.notebook.markup.markup import Html, element, join
 from kbench.notebook.widgets.tensor_view import TensorView
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.gradients import PREFIX
 from kbench.workbench.core_types import JsonObject, Row
 from kbench.workbench.kernel import live_sampling
+from kbench.workbench.models import keras_models
 from kbench.workbench.protocol.findings import Gradient
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.watches.watches import describe_seconds

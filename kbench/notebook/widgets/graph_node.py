@@ -11,9 +11,9 @@ from kbench.engine.inspect import describe
 from kbench.notebook.base.computed import ComputedValue
 from kbench.notebook.html import graph_words, views
 from kbench.notebook.markup.markup import Html, element, join
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.analysis.graph_fold import COMPOSITE
 from kbench.workbench.inspector import graph_verbs
+from kbench.workbench.models import keras_models
 from kbench.workbench.protocol.graphs import Graph, GraphNode
 from kbench.workbench.protocol.messages import ProtocolError
 

@@ -1,1 +1,1 @@
-"""What is worked out of values for views: gradients, graphs, Keras models, searches."""
+"""What is worked out of values for views: gradients, graphs, comparisons, searches."""

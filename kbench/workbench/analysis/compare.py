@@ -12,8 +12,8 @@ import numpy as np
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import config, profile
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.inspector.recorder import Feeds, Recorder
+from kbench.workbench.models import keras_models
 from kbench.workbench.protocol.findings import Versus, VersusReply
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.question import Served

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
-from kbench.workbench.analysis import keras_models
+from kbench.workbench.models import keras_models
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function

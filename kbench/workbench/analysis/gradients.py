@@ -15,11 +15,11 @@ from msgspec import Struct
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
 from kbench.engine.runtime import blas
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import namespace
 from kbench.workbench.inspector.recorder import Feeds, Recorder
+from kbench.workbench.models import keras_models
 from kbench.workbench.protocol.messages import ProtocolError
 
 if TYPE_CHECKING:

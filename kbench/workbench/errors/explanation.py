@@ -14,10 +14,10 @@ from types import TracebackType
 from kbench.engine.core.errors import KbenchError, Operand, Place, is_users
 from kbench.engine.inspect import describe
 from kbench.engine.inspect.describe import printable
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import positions, suggestions
 from kbench.workbench.errors.positions import Spot
+from kbench.workbench.models import keras_models
 
 _MAX_TEXT_CHARACTERS = 4_000
 """Of an error's words: a page of the terminal."""

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from kbench.engine.core import syntax
 from kbench.engine.core.errors import is_users
-from kbench.workbench.analysis import keras_models
+from kbench.workbench.models import keras_models
 
 SourceRange = tuple[int, int, int, int]
 """First line, last line, first column, column behind; columns in bytes."""

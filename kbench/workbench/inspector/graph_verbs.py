@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kbench.engine.inspect import describe
-from kbench.workbench.analysis import keras_graph, keras_models, node_value
+from kbench.workbench.analysis import node_value
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import graph_calls, namespace, recorder
 from kbench.workbench.kernel.live_sampling import LiveSampling
 from kbench.workbench.kernel.sandbox import Sandbox
+from kbench.workbench.models import keras_graph, keras_models
 from kbench.workbench.protocol import messages
 from kbench.workbench.protocol.graphs import Graph, GraphNode, GraphReply, Node, NodeReply
 from kbench.workbench.protocol.messages import ProtocolError

@@ -22,10 +22,10 @@ from msgspec.structs import replace
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe, sparse_summary
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.contents import address, entries, frames
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import sizes, summary, variable_rows
+from kbench.workbench.models import keras_models
 from kbench.workbench.protocol import messages
 from kbench.workbench.protocol.messages import ProtocolError
 from kbench.workbench.protocol.names import VariableRow

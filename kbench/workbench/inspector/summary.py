@@ -15,9 +15,9 @@ import numpy as np
 from msgspec import Struct
 
 from kbench.engine.inspect import describe, slice_view, sparse_summary
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import sizes
+from kbench.workbench.models import keras_models
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function

@@ -7,9 +7,9 @@ import zlib
 import numpy as np
 
 from kbench.engine.inspect import describe, sparse_summary
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.inspector import sizes, summary
+from kbench.workbench.models import keras_models
 
 _NUMBERS = (bool, int, float, complex, type(None))
 _MAX_ITEMS = 8

@@ -12,12 +12,13 @@ from msgspec.structs import replace
 
 from kbench.engine.core import syntax
 from kbench.engine.inspect import describe
-from kbench.workbench.analysis import engine_functions, gradients, keras_models
+from kbench.workbench.analysis import engine_functions, gradients
 from kbench.workbench.core_types import JsonObject, Publish
 from kbench.workbench.inspector import namespace, summary
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.kernel.latest_task import LatestTask
 from kbench.workbench.kernel.sandbox import Outcome
+from kbench.workbench.models import keras_models
 from kbench.workbench.nan import nan_trace, nan_words
 from kbench.workbench.nan.first_bad_call import RecordedCalls, first_bad_call
 from kbench.workbench.nan.nan_values import Array

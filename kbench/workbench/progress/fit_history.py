@@ -13,7 +13,7 @@ from types import FrameType
 
 import numpy as np
 
-from kbench.workbench.analysis import keras_models
+from kbench.workbench.models import keras_models
 from kbench.workbench.progress.course import Course, Curve
 
 FIT = "fit"

@@ -17,8 +17,8 @@ from types import FrameType
 import numpy as np
 from msgspec import Struct
 
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.errors import positions
+from kbench.workbench.models import keras_models
 from kbench.workbench.progress import progress
 
 _MAX_FRAMES = 200

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from kbench.engine.inspect import describe, sparse_summary
-from kbench.workbench.analysis import keras_models
 from kbench.workbench.contents import attributes, preview
 from kbench.workbench.inspector import sizes, summary
+from kbench.workbench.models import keras_models
 
 MAX_VALUE_BYTES = 4 << 20
 """Of one value: some milliseconds to copy, and to compare with what it was."""

@@ -14,10 +14,11 @@ import pytest
 from inspector_helpers import ask, refused, rows
 
 from kbench import backend as K
-from kbench.workbench.analysis import graph_text, keras_models
-from kbench.workbench.analysis.keras_models import Part
+from kbench.workbench.analysis import graph_text
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.inspector import Inspector
+from kbench.workbench.models import keras_models
+from kbench.workbench.models.keras_models import Part
 from kbench.workbench.protocol.graphs import GraphNode
 
 pytestmark = keras_loaded.OWN_WARNINGS
