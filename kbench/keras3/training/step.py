@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
@@ -86,7 +87,7 @@ class Step:
             before = dict(scope.state_mapping)
             results = self.method(symbols)
             updates = updates_of(scope.state_mapping, before)
-            results = tree.map_structure(plain, results)
+            results = _loss_first(tree.map_structure(plain, results))
         leaves = [x for x in tree.flatten(results) if x is not None]
         outputs = [(x if isinstance(x, Traced) else _known(x)).held for x in leaves]
         return outputs, updates, results
@@ -96,6 +97,13 @@ class Step:
         outputs, updates, structure = self._built(symbols, True)
         found = K.function([], outputs, updates=updates, name=self.name)([])
         return _packed(structure, found)
+
+
+def _loss_first(results: Any) -> Any:
+    """Logs whose first entry is the loss, as it is the first result of a training function of K."""
+    if type(results) is not dict or "loss" not in results:
+        return results
+    return OrderedDict([("loss", results["loss"]), *results.items()])
 
 
 def _is_text(leaf: Any) -> bool:

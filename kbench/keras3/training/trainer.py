@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,8 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
 
     def _tracked_loss(self, x: Any, y: Any, y_pred: Any, weight: Any, training: bool) -> Any:
         loss = self._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weight, training=training)
+        if training and isinstance(loss, Traced):
+            self.__dict__["_traced_loss"] = loss.held  # for whoever asks for gradients of the step
         count = next(leaf for leaf in tree.flatten(x) if leaf is not None).shape[0]
         self._loss_tracker.update_state(loss, sample_weight=count)
         return loss
@@ -72,24 +75,19 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
     def make_train_function(self, force: bool = False) -> Any:
         """The function of a list of batches that trains on each, and returns the last logs."""
         if self.train_function is None or force:
-            self.train_function = _several(Step(self, self.train_step, "train_step"))
+            self.train_function = Batched(Step(self, self.train_step, "train_step"), _last)
         return self.train_function
 
     def make_test_function(self, force: bool = False) -> Any:
         """The function of a list of batches that evaluates each, and returns the last logs."""
         if self.test_function is None or force:
-            self.test_function = _several(Step(self, self.test_step, "test_step"))
+            self.test_function = Batched(Step(self, self.test_step, "test_step"), _last)
         return self.test_function
 
     def make_predict_function(self, force: bool = False) -> Any:
         """The function of a list of batches that gives what the model says of all of them."""
         if self.predict_function is None or force:
-            step = Step(self, self.predict_step, "predict_step")
-
-            def run(batches: Any) -> Any:
-                return _joined([step(batch) for batch in batches])
-
-            self.predict_function = run
+            self.predict_function = Batched(Step(self, self.predict_step, "predict_step"), _joined)
         return self.predict_function
 
     # -------------------------------------------------------------- many steps
@@ -161,6 +159,7 @@ class Trainer(base_trainer.Trainer):  # type: ignore[misc]
         Returns what the last call told.
         """
         begins, ends = (getattr(told, f"on_{kind}_batch_{part}") for part in ("begin", "end"))
+        count = batches.num_batches  # noqa: F841 - for whoever watches how far the loop has come
         logs: Any = {}
         for begin, end, data in batches:
             begins(begin)
@@ -358,16 +357,18 @@ def _put_back(variables: Any) -> None:
             scope.add_update((variable, Traced(variable._node, variable._dtype)))
 
 
-def _several(step: Step) -> Any:
+class Batched:
     """A step as a function of several batches: `steps_per_execution` of them at a time."""
 
-    def run(batches: Any) -> Any:
-        logs: Any = {}
-        for batch in batches:
-            logs = step(batch)
-        return logs
+    def __init__(self, step: Step, result: Callable[[list[Any]], Any]) -> None:
+        self.step, self.result = step, result
 
-    return run
+    def __call__(self, batches: Any) -> Any:
+        return self.result([self.step(batch) for batch in batches])
+
+
+def _last(logs: list[Any]) -> Any:
+    return logs[-1] if logs else {}
 
 
 def _joined(parts: list[Any]) -> Any:
