@@ -118,10 +118,7 @@ def values_inside(value: object, name: str) -> list[tuple[str, object]] | None:
     found: list[tuple[str, object]] | None = None
     if keras_models.is_layer(value):
         weights = [part.weight for part in _weights(value, "") if part.weight is not None]
-        found = [
-            (describe.printable(weight.variable.name).removesuffix(":0"), weight.variable)
-            for weight in weights
-        ]
+        found = [(describe.printable(weight.name), weight.variable) for weight in weights]
     elif describe.is_function(value):
         function = value
         stores = [(describe.printable(target.name), target) for target in function.plan.targets]

@@ -150,6 +150,11 @@ def _tensor(value: Tensor, found: KnownValue) -> str:
     return page(_head(row["kind"], row["name"], row["spec"]), parts)
 
 
+def _variable(value: object, found: KnownValue) -> str:
+    """What a variable of Keras 3 holds: a variable of K, unless it holds texts."""
+    return _tensor(value, found) if describe.is_variable(value) else _numbers(value)
+
+
 def _matrix(matrix: object) -> list[tuple[str, object]]:
     """What is told of a sparse matrix, whose cells are not shown."""
     row = sparse_summary.facts(matrix)
@@ -328,7 +333,13 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         keras_models.is_layer,
         lambda value, _: _layer(value),
-        classes=(("keras.engine.base_layer", "Layer"),),  # models are layers
+        classes=keras_models.LAYER_CLASSES,  # models are layers
+    ),
+    Kind(
+        keras_models.is_variable,
+        lambda value, found: _variable(keras_models.variable_of(value), found),
+        lambda value: summary.text(keras_models.variable_of(value)),
+        (keras_models.VARIABLE_CLASS,),
     ),
     Kind(
         error_view.is_error,

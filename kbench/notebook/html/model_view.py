@@ -99,7 +99,7 @@ def _weights(shown: Sequence[Part], total: int) -> Html:
         variable = part.weight.variable
         array = describe.held_array(variable)
         row = describe.array(array) if array is not None and budget.take(array) else {}
-        name = describe.printable(variable.name).removesuffix(":0")
+        name = describe.printable(part.weight.name)
         learns = "yes" if part.weight.trainable else "no"
         mean = describe.number(row["mean"]) if row.get("finite") else ""
         rows.append((name, str(variable.spec), _range(row), mean, learns))

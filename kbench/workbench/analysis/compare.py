@@ -175,7 +175,10 @@ def compared(value: object) -> object:
     if describe.is_function(value):
         return list(value.outputs)
     if keras_models.is_model(value):
-        return list(getattr(value, "outputs"))  # noqa: B009 - Keras has no types
+        found = keras_models.outputs(value)
+        if not found:
+            raise VariantsError("the model has not been called yet; have it predict a batch")
+        return found
     return value
 
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
     from kbench.engine.runtime.profile import RunRecord
 
-_STEPS = ("train_function", "test_function", "predict_function")  # of a Keras model
-
 
 def functions_of(value: object) -> list[Function]:
     """The engine's functions that a value holds: itself, those of a model, of a tensor's eval."""
@@ -23,10 +21,7 @@ def functions_of(value: object) -> list[Function]:
         return [function for item in value for function in functions_of(item)]
     if describe.is_tensor(value):
         return list(value.__dict__.get("_functions", {}).values())
-    if not keras_models.is_model(value):
-        return []
-    held = [keras_models.fields(value).get(name) for name in _STEPS]
-    return [function for function in held if describe.is_function(function)]
+    return keras_models.functions(value) if keras_models.is_model(value) else []
 
 
 def find_recorded(

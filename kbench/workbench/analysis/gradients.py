@@ -64,7 +64,7 @@ def losses(view: namespace.View) -> list[str]:
 def _loss_of(value: object) -> Tensor | None:
     """The symbol whose gradient is meant: a tensor itself, of a compiled Keras model its loss."""
     if keras_models.is_model(value):
-        value = keras_models.fields(value).get("total_loss")
+        value = keras_models.loss(value)
     if not describe.is_tensor(value) or value.kind not in ("tensor",):
         return None
     return value
@@ -85,7 +85,7 @@ def loss_of(view: namespace.View, name: str) -> Tensor:
     if loss is None:
         words = "is not a symbol that depends on variables"
         if keras_models.is_model(value):
-            words = "has no loss; compile it first"
+            words = "has no loss; compile it first, and with Keras 3 train it on a batch"
         raise ProtocolError("name", f"{shown} {words}")
     if not loss.spec.dtype.startswith("float"):
         raise ProtocolError("name", f"{shown} is {loss.spec}, which has no gradient")

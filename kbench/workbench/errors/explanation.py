@@ -18,6 +18,7 @@ from kbench.workbench.core_types import JsonObject
 from kbench.workbench.errors import positions, suggestions
 from kbench.workbench.errors.positions import Spot
 from kbench.workbench.models import keras_models
+from kbench.workbench.models.fields import field
 
 _MAX_TEXT_CHARACTERS = 4_000
 """Of an error's words: a page of the terminal."""
@@ -164,7 +165,7 @@ def _layer(traceback: TracebackType | None) -> str | None:
         traceback = traceback.tb_next
     if found is None:
         return None
-    name = keras_models.fields(found).get("name")
+    name = field(found, "name")
     words = f" {printable(name)!r}" if type(name) is str else ""
     return f"layer{words} ({printable(type(found).__name__)})"
 

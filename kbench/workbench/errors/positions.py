@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from kbench.engine.core import syntax
 from kbench.engine.core.errors import is_users
-from kbench.workbench.models import keras_models
+from kbench.workbench.models.fields import field
 
 SourceRange = tuple[int, int, int, int]
 """First line, last line, first column, column behind; columns in bytes."""
@@ -222,7 +222,7 @@ def value_of(node: ast.AST, frame: FrameType) -> object:
             if node.id in names:
                 return names[node.id]
     if isinstance(node, ast.Attribute):
-        return keras_models.fields(value_of(node.value, frame)).get(node.attr)
+        return field(value_of(node.value, frame), node.attr)
     if isinstance(node, ast.Subscript):
         return _entry(value_of(node.value, frame), _key(node.slice))
     return None

@@ -67,7 +67,7 @@ class GraphVerbs:
 
         def build(limit: int) -> GraphReply:
             if layer:
-                return keras_graph.graph(value, part.owner, limit)
+                return keras_graph.graph(part, limit)
             return GraphReply.built(describe.graph(tensors, limit))
 
         limit = describe.MAX_GRAPH_NODES if asked.limit is None else asked.limit
@@ -81,7 +81,7 @@ class GraphVerbs:
     def _node(self, asked: Node) -> NodeReply:
         part = self._view.part(asked.name)
         if keras_models.is_layer(part.value):
-            node = keras_graph.tensor_at(part.value, part.owner, asked.number, asked.layers)
+            node = keras_graph.tensor_at(part, asked.number, asked.layers)
             known = node is not None and (asked.layers or _shown_name(node) == asked.node)
         else:
             nodes = describe.nodes(_tensors(asked.name, part.value))

@@ -105,8 +105,13 @@ class View:
     # ------------------------------------------------------------------ names and changes
 
     def snapshot(self) -> dict[str, object]:
-        """The namespace as it is now, the shell's own names included."""
+        """The namespace as it is now, the shell's own names included.
+
+        A variable of Keras 3 is shown as that of K which it holds.
+        """
         names = dict(self._names)
+        if keras_models.has_variables():
+            names = {name: keras_models.variable_of(value) for name, value in names.items()}
         for name, value in self.widget_values.items():  # behind the user's, never in their place
             names.setdefault(name, value)
         return names

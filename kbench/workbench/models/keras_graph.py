@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
 from kbench.workbench.models import keras_models
+from kbench.workbench.models.keras_models import Part
+from kbench.workbench.models.reader import Called
 from kbench.workbench.protocol.graphs import GraphNode, GraphReply
 
 if TYPE_CHECKING:
@@ -16,15 +17,15 @@ MAX_LAYERS = 120
 """Of a model that are listed."""
 
 
-def graph(layer: object, model: object, limit: int) -> GraphReply:
-    """The graph of a layer's output, within `model` if it is part of one.
+def graph(part: Part, limit: int) -> GraphReply:
+    """The graph of a layer's output, within its model if it is part of one.
 
     Returns:
         `layers`: rows from the layer to the inputs it depends on, each with the ids of its
         `inputs`; `rows`: the operations of the layer itself, down to its own inputs, in the form
         of `describe.graph`; `total` and `cut`: how many there are, and are not shown.
     """
-    calls, tensors, ends = _parts(layer, model)
+    calls, tensors, ends = _parts(part)
     way, total = _way(calls)
     rows, found = _inside(tensors, ends, limit)
     return GraphReply(
@@ -36,84 +37,55 @@ def graph(layer: object, model: object, limit: int) -> GraphReply:
     )
 
 
-def tensor_at(layer: object, model: object, number: int, of_layers: bool) -> Tensor | None:
+def tensor_at(part: Part, number: int, of_layers: bool) -> Tensor | None:
     """The tensor behind a row of `graph`: an operation's, or the first output of a layer."""
-    calls, tensors, ends = _parts(layer, model)
+    calls, tensors, ends = _parts(part)
     if of_layers:
         way = list(_calls(calls).values())
-        return next(iter(keras_models.outputs(way[number][1])), None) if number < len(way) else None
+        if number >= len(way):
+            return None
+        return keras_models.reader().output_of(*way[number], part.root or part.value)
     found = list(_found(tensors, ends).values())
     return found[number] if number < len(found) else None
 
 
-def _parts(
-    layer: object, model: object
-) -> tuple[list[tuple[object, object]], list[Tensor], list[object]]:
+def _parts(part: Part) -> tuple[list[Called], list[Tensor], list[object]]:
     """The calls that a graph begins with; outputs and inputs of a layer that is no model."""
+    keras = keras_models.reader()
+    layer, model = part.value, part.owner
     if keras_models.is_model(layer):
-        return _origins(keras_models.listed(keras_models.fields(layer).get("outputs"))), [], []
-    calls = keras_models.nodes(layer, model)[:1]
-    tensors = [tensor for call in calls for tensor in keras_models.outputs(call)]
-    ends = [
-        tensor
-        for call in calls
-        for tensor in keras_models.listed(keras_models.fields(call).get("input_tensors"))
-    ]
-    return [(layer, call) for call in calls], tensors, ends
+        return keras.ends(layer), [], []
+    first = keras.calls(layer, model)[:1]
+    return [(layer, call) for call in first], *keras.inside(layer, model, part.root or model)
 
 
-def _origins(tensors: Sequence[object]) -> list[tuple[object, object]]:
-    """The layer and call that each tensor comes from."""
-    found = []
-    for tensor in tensors:
-        history = keras_models.fields(tensor).get("_keras_history")
-        if type(history) is tuple and len(history) == 3 and keras_models.is_layer(history[0]):
-            calls = keras_models.listed(keras_models.fields(history[0]).get("_inbound_nodes"))
-            if type(history[1]) is int and history[1] < len(calls):
-                found.append((history[0], calls[history[1]]))
-    return found
-
-
-def _feeding(call: object) -> list[tuple[object, object]]:
-    """The layers and calls whose outputs a call takes."""
-    known = keras_models.fields(call)
-    found = []
-    for layer, at in zip(
-        keras_models.listed(known.get("inbound_layers")),
-        keras_models.listed(known.get("node_indices")),
-        strict=False,
-    ):
-        calls = keras_models.listed(keras_models.fields(layer).get("_inbound_nodes"))
-        if type(at) is int and at < len(calls):
-            found.append((layer, calls[at]))
-    return found
-
-
-def _way(roots: list[tuple[object, object]]) -> tuple[list[GraphNode], int]:
+def _way(roots: list[Called]) -> tuple[list[GraphNode], int]:
     """Rows of the calls that lead to these, nearest first, and how many there are."""
     calls = _calls(roots)
+    feeding = keras_models.reader().feeding
     ids = {key: number for number, key in enumerate(calls) if number < MAX_LAYERS}
     rows = []
     for key, number in ids.items():
         layer, call = calls[key]
-        specs = [str(tensor.spec) for tensor in keras_models.outputs(call)]
+        specs = [describe.spec_text(*spec) for spec in keras_models.given(call)]
         row = GraphNode(
             id=number,
             name=keras_models.name_of(layer),
             op=describe.printable(type(layer).__name__),
             spec=", ".join(specs[:4]),
-            inputs=[ids.get(id(source)) for _, source in _feeding(call)][:16],
+            inputs=[ids.get(id(source)) for _, source in feeding(call)][:16],
         )
         rows.append(row)
     return rows, len(calls)
 
 
-def _calls(roots: list[tuple[object, object]]) -> dict[int, tuple[object, object]]:
+def _calls(roots: list[Called]) -> dict[int, Called]:
     """The calls that lead to these, nearest first, by their ids."""
-    calls: dict[int, tuple[object, object]] = {id(call): (layer, call) for layer, call in roots}
+    feeding = keras_models.reader().feeding
+    calls: dict[int, Called] = {id(call): (layer, call) for layer, call in roots}
     queue = list(roots)
     for _, call in queue:  # grows while it is read
-        for layer, source in _feeding(call):
+        for layer, source in feeding(call):
             if id(source) not in calls:
                 calls[id(source)] = (layer, source)
                 queue.append((layer, source))

@@ -8,25 +8,24 @@ what is named `model`, `model/2/w0` its first weight.
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import numpy as np
 from msgspec import Struct
 
 from kbench.engine.inspect import describe
 from kbench.workbench.core_types import JsonObject
+from kbench.workbench.models import keras2, keras3
+from kbench.workbench.models.fields import field, fields, is_a, listed
+from kbench.workbench.models.reader import OutputSpec, Reader, Weight
 
 if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
     from kbench.engine.graph.tensor import Tensor
-    from kbench.engine.graph.variables import Variable
 
-_LAYER = ("keras.engine.base_layer", "Layer")
-_MODEL = ("keras.engine.network", "Network")
-_SEQUENTIAL = ("keras.engine.sequential", "Sequential")
-_INPUT = ("keras.engine.input_layer", "InputLayer")
+LAYER_CLASSES = (keras2.LAYER, keras3.LAYER)
+VARIABLE_CLASS = keras3.VARIABLE
+"""Where classes of Keras stand."""
 _MAX_SOURCES = 4
 """Inputs of a layer that its row names."""
 
@@ -34,102 +33,67 @@ _MAX_SOURCES = 4
 # ------------------------------------------------------------------ what a value is
 
 
-def _class(where: tuple[str, str]) -> type | tuple[()]:
-    """A class of Keras; while it is not loaded, an empty tuple, which nothing is a subclass of."""
-    found = getattr(sys.modules.get(where[0]), where[1], None)
-    return found if isinstance(found, type) else ()
-
-
-def _is(value: object, where: tuple[str, str]) -> bool:
-    return issubclass(type(value), _class(where))
+def reader() -> Reader:
+    """What reads the objects of the Keras that is loaded: a process has one of both generations."""
+    return keras3 if has_variables() else keras2
 
 
 def is_layer(value: object) -> bool:
     """True for every layer of Keras, models included."""
-    return _is(value, _LAYER)
+    return is_a(value, reader().LAYER)
 
 
 def is_model(value: object) -> bool:
     """True for a model of Keras, of whichever kind."""
-    return _is(value, _MODEL)
+    return is_a(value, reader().MODEL)
 
 
-def fields(value: object) -> dict[str, object]:
-    """The object's own dictionary, as it is."""
-    try:
-        found = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return found if type(found) is dict else {}
+def has_variables() -> bool:
+    """Whether the Keras that is loaded has variables of its own, as Keras 3."""
+    return keras3.LAYER.module in sys.modules
 
 
-def listed(value: object) -> list[object]:
-    """A copy of a list or tuple, empty for anything else: the other thread may append to it."""
-    return list(value) if type(value) in (list, tuple) else []  # type: ignore[call-overload]
+def is_variable(value: object) -> bool:
+    """True for a variable of Keras 3, which holds one of K."""
+    return is_a(value, keras3.VARIABLE)
+
+
+def variable_of(value: object) -> object:
+    """The variable of K in a variable of Keras 3; anything else as it is."""
+    return keras3.variable_of(value)
 
 
 def name_of(layer: object) -> str:
     """The name that Keras gave, safe to show."""
-    name = fields(layer).get("name")
+    name = field(layer, "name")
     return describe.printable(name if type(name) is str else type(layer).__name__)
 
 
 # ------------------------------------------------------------------ layers and weights
 
 
-class Weight(Struct, frozen=True):
-    """A variable of a layer; `trainable`: whether training changes it."""
-
-    variable: Variable
-    trainable: bool
-
-    @property
-    def count(self) -> int:
-        """Its number of elements."""
-        return math.prod(size for size in self.variable.spec.shape if size is not None)
-
-    @property
-    def bytes(self) -> int:
-        """The size of its elements."""
-        return self.count * np.dtype(str(self.variable.spec.dtype)).itemsize
-
-
 def layers(model: object) -> list[object]:
     """The layers of a model as `model.layers` gives them."""
-    found = [layer for layer in listed(fields(model).get("_layers")) if is_layer(layer)]
-    if found and _is(model, _SEQUENTIAL) and _is(found[0], _INPUT):
-        return found[1:]
-    return found
-
-
-def _inner(known: dict[str, object], model: bool) -> Iterator[object]:
-    """The layers inside a layer: those tracked by Keras, and those of cells and wrappers."""
-    yield from listed(known.get("_layers"))
-    yield from listed(known.get("cells"))
-    if not model:
-        yield from list(known.values())
+    return reader().layers(model)
 
 
 def weights(layer: object, deep: bool = True) -> list[Weight]:
     """The variables of a layer and, if `deep`, of all layers inside; each once."""
     found: dict[int, Weight] = {}
     visited: set[int] = set()
-    layer_class, model_class = _class(_LAYER), _class(_MODEL)
+    keras = reader()
     waiting = [(layer, True)]
     while waiting:
         one, live = waiting.pop()
         if id(one) in visited:
             continue
         visited.add(id(one))
-        known = fields(one)
-        live = live and known.get("trainable", True) is not False
-        for key, trainable in (("_trainable_weights", live), ("_non_trainable_weights", False)):
-            for variable in listed(known.get(key)):
-                if describe.is_variable(variable):
-                    found.setdefault(id(variable), Weight(variable, trainable))
+        live = live and keras.is_trained(one)
+        for variable, trained, name in keras.own_weights(one):
+            if describe.is_variable(variable):
+                found.setdefault(id(variable), Weight(variable, trained and live, name))
         if deep:
-            model = issubclass(type(one), model_class)
-            inner = (each for each in _inner(known, model) if issubclass(type(each), layer_class))
+            inner = [each for each in keras.inner(one) if is_a(each, keras.LAYER)]
             waiting += reversed([(each, live) for each in inner])
     return list(found.values())
 
@@ -139,19 +103,25 @@ def version(layer: object) -> int:
     mark = 0
     for weight in weights(layer):
         mark += 2 * int(weight.variable.version) + weight.trainable
-    return hash((mark, len(listed(fields(layer).get("_layers"))), fields(layer).get("_built")))
+    known = fields(layer)
+    built = known.get("built", known.get("_built"))
+    return hash((mark, len(listed(known.get("_layers"))), built is True))
 
 
 # ------------------------------------------------------------------ addresses
 
 
 class Part(Struct, frozen=True):
-    """A layer or a variable inside `owner`, under its address; `weight` if it is a variable."""
+    """A layer or a variable inside `owner`, under its address; `weight` if it is a variable.
+
+    `root` is what the address begins with.
+    """
 
     address: str
     value: object
     owner: object
     weight: Weight | None = None
+    root: object = None
 
 
 def parts(value: object, address: str) -> list[Part]:
@@ -170,18 +140,18 @@ def resolve(value: object, address: str) -> Part:
     Raises:
         LookupError: there is no such part.
     """
-    owner: object = None
+    owner, root = None, value
     steps = address.split("/")[1:]
     for at, step in enumerate(steps):
         if not is_layer(value):
             raise LookupError(step)
         if step[:1] == "w" and at == len(steps) - 1:
             weight = weights(value, deep=not is_model(value))[_number(step[1:])]
-            return Part(address, weight.variable, value, weight)
+            return Part(address, weight.variable, value, weight, root)
         if not is_model(value):
             raise LookupError(step)
         owner, value = value, layers(value)[_number(step)]
-    return Part(address, value, owner)
+    return Part(address, value, owner, None, root)
 
 
 def _number(step: str) -> int:
@@ -232,24 +202,23 @@ def words(row: JsonObject) -> str:
 
 def _output(value: object, model: object) -> JsonObject:
     """Shape and dtype of a layer's output; no shape when there are several or none yet."""
+    keras = reader()
     if is_model(value):
-        tensors = listed(fields(value).get("outputs"))
+        specs = set(keras.result(value))
     else:
-        tensors = [tensor for node in nodes(value, model) for tensor in outputs(node)]
-    specs = {str(tensor.spec): tensor.spec for tensor in tensors if describe.is_tensor(tensor)}
+        specs = {spec for call in keras.calls(value, model) for spec in keras.given(call)}
     if len(specs) != 1:
-        dtype = fields(value).get("dtype")
-        return {"shape": None, "dtype": describe.printable(dtype) if type(dtype) is str else ""}
-    spec = next(iter(specs.values()))
-    shape = [None if size is None else int(size) for size in spec.shape]
-    return {"shape": shape, "dtype": str(spec.dtype)}
+        return {"shape": None, "dtype": describe.printable(keras.dtype(value))}
+    shape, dtype = specs.pop()
+    return {"shape": [None if size is None else int(size) for size in shape], "dtype": dtype}
 
 
 def weight_facts(part: Part) -> JsonObject:
     """What a weight's row says besides its values: its name within the layer, whether it learns."""
     assert part.weight is not None
-    name = describe.printable(part.weight.variable.name).removesuffix(":0")
-    label = name.removeprefix(f"{name_of(part.owner)}/")
+    name = describe.printable(part.weight.name)
+    _, _, label = f"/{name}".rpartition(f"/{name_of(part.owner)}/")  # all of it if it has no layer
+    label = label.removeprefix("/")
     return {"label": label, "trainable": part.weight.trainable, "code": code_of(part)}
 
 
@@ -259,41 +228,53 @@ def code_of(part: Part) -> str:
     text = name + "".join(f".layers[{step}]" for step in steps if step[:1] != "w")
     if part.weight is None:
         return text
-    # Keras lists the trained ones first.
-    known = sorted(weights(part.owner), key=lambda weight: not weight.trainable)
+    known = reader().in_order(weights(part.owner))
     at = next(n for n, weight in enumerate(known) if weight.variable is part.value)
     return f"{text}.weights[{at}]"
 
 
 def step(model: object) -> int | None:
     """How many batches a compiled model's optimizer has seen; None without an optimizer."""
-    counter = fields(fields(model).get("optimizer")).get("iterations")
+    counter = reader().counter(model)
     held = describe.held_array(counter) if describe.is_variable(counter) else None
     return int(held) if held is not None and held.ndim == 0 else None
+
+
+# ------------------------------------------------------------------ what is computed
+
+
+def functions(model: object) -> list[Function]:
+    """The engine's functions with which a model trains, evaluates and predicts, as far as made."""
+    keras = reader()
+    held = [field(model, name) for name in keras.STEPS]
+    return [function for one in held for function in keras.functions_in(one)]
+
+
+def functions_in(step: object) -> list[Function]:
+    """The engine's functions in what a model calls for a batch."""
+    return reader().functions_in(step)
+
+
+def loss(model: object) -> object:
+    """The symbol whose gradient trains a compiled model; None where it is not known yet."""
+    return reader().loss(model)
+
+
+def outputs(model: object) -> list[Tensor]:
+    """The tensors that a model gives; none where they are not known yet."""
+    return reader().outputs(model)
 
 
 # ------------------------------------------------------------------ how layers are connected
 
 
-def nodes(layer: object, model: object = None) -> list[object]:
-    """The calls of a layer, those in `model` if any are."""
-    found = listed(fields(layer).get("_inbound_nodes"))
-    known = fields(model).get("_network_nodes")
-    if type(known) is set:
-        name = fields(layer).get("name")
-        inside = [node for at, node in enumerate(found) if f"{name}_ib-{at}" in known]
-        return inside or found
-    return found
-
-
-def outputs(node: object) -> list[Tensor]:
-    """The symbolic tensors that a call gave."""
-    tensors = listed(fields(node).get("output_tensors"))
-    return [tensor for tensor in tensors if describe.is_tensor(tensor)]
+def given(call: object) -> list[OutputSpec]:
+    """Shapes and dtypes of what a call of a layer gave."""
+    return reader().given(call)
 
 
 def sources(layer: object, model: object) -> list[object]:
     """The layers whose outputs a layer takes in its first call."""
-    calls = nodes(layer, model)
-    found = listed(fields(calls[0]).get("inbound_layers")) if calls else []
-    return [layer for layer in found if is_layer(layer)]
+    keras = reader()
+    first = keras.calls(layer, model)[:1]
+    return [layer for call in first for layer, _ in keras.feeding(call)]

@@ -132,15 +132,15 @@ class Courses:
         with self._lock:
             if self._running:
                 self._fit.look(self._runner)
-            epochs, own = self._fit.course, self._fit.function
+            epochs, own = self._fit.course, self._fit.functions
             called = [] if self._new_cell and epochs is not None else self._called
-            known = [found for one, found in self._known.items() if one is own and found]
-        batches = known[0][0] if known else None
-        if batches is not None:
-            batches.unit, batches.source = "batch", FIT
+            known = [found for one, found in self._known.items() if one in own and found]
+        batches = [course for course, _ in known]  # by the first of the model's functions
+        for course in batches[:1]:
+            course.unit, course.source = "batch", FIT
         if epochs is None or epochs.by_name == {} or epochs.curve.count < MIN_EPOCHS:
-            return list(called)
-        return [epochs, *(one for one in called if one is not batches)]
+            return [one for one in called if one not in batches[1:]]
+        return [epochs, *(one for one in called if one not in batches)]
 
     def of_this_cell(self) -> list[Course]:
         """The same, none where the newest cell has trained nothing so far."""

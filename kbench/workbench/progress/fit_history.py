@@ -10,11 +10,16 @@ import sys
 import weakref
 from collections.abc import Callable, Iterable
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from kbench.workbench.models import keras_models
+from kbench.workbench.models.fields import field
 from kbench.workbench.progress.course import Course, Curve
+
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
 
 FIT = "fit"
 """The source of a course by epochs, and of one by batches."""
@@ -22,7 +27,11 @@ MAX_SERIES = 8
 """Loss, metrics, and the same of the validation."""
 _MAX_FRAMES = 200
 """Frames of a thread that are looked at, from the innermost."""
-_LOOPS = {("fit_loop", "training_arrays.py"), ("fit_generator", "training_generator.py")}
+_LOOPS = {  # function and file of a fit, and what it calls its model
+    ("fit_loop", "training_arrays.py"): "model",
+    ("fit_generator", "training_generator.py"): "model",
+    ("fit", "trainer.py"): "self",
+}
 
 
 class FitHistory:
@@ -32,20 +41,23 @@ class FitHistory:
         self._before: list[Callable[[], object]] = []  # weak: what was there when the cell began
         self._history: object = None
         self.course: Course | None = None
-        self.function: object = None
-        """What the model calls for each batch."""
+        self._step: object = None  # what the model calls for each batch
 
     def cell_started(self, values: Iterable[object]) -> None:
         """A cell begins; `values` are those that its user has names for."""
         self._before = [weakref.ref(history) for _, history in _histories(values)]
-        self._history = self.course = self.function = None
+        self._history = self.course = self._step = None
+
+    @property
+    def functions(self) -> list[Function]:
+        """The engine's functions that train the model."""
+        return keras_models.functions_in(self._step)
 
     def look(self, thread: int) -> None:
         """Take over what is known of the fit in which a thread is, if it is in any."""
-        frame = _fit_frame(sys._current_frames().get(thread))
-        if frame is not None:
-            model = frame.f_locals.get("model")
-            self._take(model, keras_models.fields(model).get("history"))
+        model = _in_fit(sys._current_frames().get(thread))
+        if model is not None:
+            self._take(model, field(model, "history"))
         self._read()
 
     def cell_ended(self, values: Iterable[object]) -> None:
@@ -62,11 +74,11 @@ class FitHistory:
     def _take(self, model: object, history: object) -> None:
         if history is not self._history:
             self._history, self.course = history, Course(FIT, "epoch")
-            self.function = keras_models.fields(model).get("train_function")
+            self._step = field(model, "train_function")
 
     def _read(self) -> None:
         """Add the epochs that are over since."""
-        held = keras_models.fields(self._history).get("history")
+        held = field(self._history, "history")
         if self.course is None or type(held) is not dict:
             return
         curves = self.course.by_name
@@ -80,14 +92,15 @@ class FitHistory:
                 curve.add(_number(value))
 
 
-def _fit_frame(frame: FrameType | None) -> FrameType | None:
-    """The innermost loop of `fit` or `fit_generator` that a frame was called from."""
+def _in_fit(frame: FrameType | None) -> object:
+    """The model of the innermost `fit` or `fit_generator` that a frame was called from."""
     for _ in range(_MAX_FRAMES):
         if frame is None:
             return None
         file = frame.f_code.co_filename.replace("\\", "/")
-        if "keras" in file and (frame.f_code.co_name, file.rsplit("/", 1)[-1]) in _LOOPS:
-            return frame
+        name = _LOOPS.get((frame.f_code.co_name, file.rsplit("/", 1)[-1]))
+        if "keras" in file and name is not None:
+            return frame.f_locals.get(name)
         frame = frame.f_back
     return None
 
@@ -97,7 +110,7 @@ def _histories(values: Iterable[object]) -> list[tuple[object, object]]:
     found = []
     for value in values:
         if keras_models.is_model(value):
-            history = keras_models.fields(value).get("history")
+            history = field(value, "history")
             if type(history).__module__.startswith("keras."):  # which can be referred to weakly
                 found.append((value, history))
     return found

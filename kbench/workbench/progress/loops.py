@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import Struct
 
 from kbench.workbench.errors import positions
-from kbench.workbench.models import keras_models
+from kbench.workbench.models.fields import fields
 from kbench.workbench.progress import progress
 
 _MAX_FRAMES = 200
@@ -46,6 +46,8 @@ _KERAS_COUNTERS = {
     ),
     ("evaluate_generator", "training_generator.py"): (("step", "steps_done", "steps"),),
     ("predict_generator", "training_generator.py"): (("step", "steps_done", "steps"),),
+    ("fit", "trainer.py"): (("epoch", "epoch", "epochs"),),  # those of Keras 3, as kbench has them
+    ("_each_batch", "trainer.py"): (("batch", "begin", "count"),),
 }
 _SIZED = (list, tuple, dict, range)
 _CELL_CODE_NAMES = ("<module>", "<cell line")  # names of a cell's own code
@@ -86,9 +88,9 @@ def _bars() -> list[Loop]:
     bar = getattr(sys.modules.get("tqdm.std"), "tqdm", None)
     found = []
     for tqdm_bar in list(getattr(bar, "_instances", None) or ()):
-        fields = keras_models.fields(tqdm_bar)
-        name, done, total = fields.get("desc"), fields.get("n"), fields.get("total")
-        place = fields.get("pos")
+        known = fields(tqdm_bar)
+        name, done, total = known.get("desc"), known.get("n"), known.get("total")
+        place = known.get("pos")
         if type(done) is int and type(total) is int and 0 <= done <= total and total:
             word = name.strip(": ") if type(name) is str else ""
             found.append((-place if type(place) is int else 0, Loop(word or "step", done, total)))

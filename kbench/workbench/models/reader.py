@@ -1,0 +1,76 @@
+"""What is read of Keras' objects, of whichever generation: `keras2` and `keras3` have it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+
+from kbench.workbench.models.fields import Place
+
+if TYPE_CHECKING:
+    from kbench.engine.execute.function import Function
+    from kbench.engine.graph.tensor import Tensor
+    from kbench.engine.graph.variables import Variable
+
+Called: TypeAlias = tuple[object, object]
+"""A layer, and one of its calls."""
+OutputSpec: TypeAlias = tuple[tuple[int | None, ...], str]
+"""A shape and a dtype."""
+
+
+class Listed(NamedTuple):
+    """What a layer lists: a variable, whether training is to change it, and Keras' name for it."""
+
+    variable: object
+    trained: bool
+    name: str
+
+
+class Weight(Struct, frozen=True):
+    """A variable of a layer; `trainable`: whether training changes it; `name`: what Keras has."""
+
+    variable: Variable
+    trainable: bool
+    name: str
+
+    @property
+    def count(self) -> int:
+        """Its number of elements."""
+        return math.prod(size for size in self.variable.spec.shape if size is not None)
+
+    @property
+    def bytes(self) -> int:
+        """The size of its elements."""
+        return self.count * np.dtype(str(self.variable.spec.dtype)).itemsize
+
+
+class Reader(Protocol):
+    """A generation of Keras; what each function means stands there."""
+
+    LAYER: Place
+    MODEL: Place
+    STEPS: tuple[str, ...]  # fields of a model with what it calls for a batch
+
+    def layers(self, model: object) -> list[object]: ...
+    def inner(self, layer: object) -> Iterator[object]: ...
+    def own_weights(self, layer: object) -> list[Listed]: ...
+    def is_trained(self, layer: object) -> bool: ...
+    def in_order(self, weights: list[Weight]) -> list[Weight]: ...
+    def dtype(self, layer: object) -> str: ...
+    def calls(self, layer: object, model: object) -> list[object]: ...
+    def given(self, call: object) -> list[OutputSpec]: ...
+    def result(self, model: object) -> list[OutputSpec]: ...
+    def feeding(self, call: object) -> list[Called]: ...
+    def ends(self, model: object) -> list[Called]: ...
+    def inside(
+        self, layer: object, model: object, root: object
+    ) -> tuple[list[Tensor], list[object]]: ...
+    def output_of(self, layer: object, call: object, root: object) -> Tensor | None: ...
+    def counter(self, model: object) -> object: ...
+    def functions_in(self, step: object) -> list[Function]: ...
+    def loss(self, model: object) -> object: ...
+    def outputs(self, model: object) -> list[Tensor]: ...
