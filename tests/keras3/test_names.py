@@ -127,14 +127,17 @@ def test_errors_are_named_by_the_function_of_keras(name):
             call()
 
 
-def test_what_a_layer_raises_again_says_all_of_it():
+def test_an_error_in_a_layer_keeps_its_operands_and_names_the_layer():
+    inner = layers.Lambda(lambda x: ops.where(x > 0, x, np.ones(7)), name="inside")
+    for call in (lambda: inner(X), lambda: in_a_trace(inner, [X])):
+        with pytest.raises(ShapeError, match=r"^where: shapes .* do not broadcast") as caught:
+            call()
+        assert "\n  in layer 'inside' (Lambda), called with float32[" in str(caught.value)
+        assert [operand.role for operand in caught.value.operands] == ["condition", "x", "y"]
     with pytest.raises(ShapeError) as caught:
-        layers.Embedding(3, 2)(np.array([[0, 9]]))
-    assert "take: x is float32[3, 2], whose axis 0 has 3 entries; index 9" in str(caught.value)
-    with pytest.raises(ShapeError) as caught:
-        layers.Lambda(lambda x: ops.where(x > 0, x, np.ones(7)))(X)
-    assert "\n  condition  constant 'constant" in str(caught.value)
-    assert "' float32[6, 4] " in str(caught.value)
+        layers.Embedding(3, 2, name="words")(np.array([[0, 9]]))
+    assert str(caught.value).startswith("take: x is float32[3, 2], whose axis 0 has 3 entries;")
+    assert "\n  in layer 'words' (Embedding), called with int64[1, 2]\n" in str(caught.value)
 
 
 def test_an_error_is_copied_as_it_is():

@@ -129,9 +129,13 @@ def test_frozen_layers_and_models_of_ones_own(made):
     model = Own()
     model(X)
     model.more[0].trainable = False
-    row = rows(made(model=model))["model"]
+    inspector = made(model=model)
+    row = rows(inspector)["model"]
     assert (row["layers"], row["params"], row["trainable"]) == (3, 23, 17)
     assert row["type"] == "Own" and "6 not trained" in row["text"]
+    model.predict(X, verbose=0)
+    ops_ = Counter(row["op"] for row in ask(inspector, "graph", name="model")["rows"])
+    assert ops_["dot"] == 3 and ops_["variable"] == 6
 
 
 def test_variables_of_keras_are_variables(made):

@@ -323,7 +323,12 @@ _ARGUMENTS: Any = vars(BaseException)["args"]
 
 
 class KbenchError(Exception):
-    """Base of all errors about tensors; see the module's text for its fields."""
+    """Base of all errors about tensors; see the module's text for its fields.
+
+    A library whose layer makes the call may say so in `within`.
+    """
+
+    within: str = ""
 
     def __init__(
         self,
@@ -372,6 +377,8 @@ class KbenchError(Exception):
             name = f" '{operand.name}'" if operand.name else ""
             where = f"   {operand.place}" if operand.place is not None else ""
             lines.append(f"  {operand.role:<{width}}  {operand.kind}{name} {operand.spec}{where}")
+        if self.within:
+            lines.append(f"  in {self.within}")
         if self.suggestion:
             lines.append(f"  try {self.suggestion}")
         if self.place is not None:

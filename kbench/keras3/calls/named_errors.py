@@ -21,6 +21,11 @@ PLAIN = (np.exceptions.AxisError, np.linalg.LinAlgError, ValueError, TypeError, 
 """Exactly the types of errors of NumPy and of plain checks; those of kbench say what they saw."""
 
 
+TOLD = "_keras_call_info_injected"
+"""By which Keras knows an error that tells of its call. It makes another one of any other, of the
+text alone; those of kbench have their operands, and get the layer (`training/layer.py`)."""
+
+
 def _kind(error: Exception) -> type[Exception] | None:
     """Which of them an error is; one that NumPy keeps to itself is what it derives from."""
     hidden = type(error).__module__.startswith("numpy._")
@@ -52,6 +57,7 @@ def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         except KbenchError as error:
             if error.function:  # the function of K that this one calls
                 error.function = name
+            setattr(error, TOLD, True)
             raise
         except PLAIN as error:
             told = _told(name, function, error, given, named)

@@ -24,6 +24,8 @@ import numpy as np
 from keras.src import tree
 from keras.src.backend.common.masking import get_keras_mask, set_keras_mask
 
+from kbench.api.operations import KbenchError
+from kbench.keras3.complex_numbers.refusal import spec_of
 from kbench.keras3.complex_numbers.symbolic import tell_real_dtypes
 from kbench.keras3.core import is_tensor
 from kbench.keras3.tensor import HiddenArray, without_matrices
@@ -57,10 +59,21 @@ class BackendLayer:
         given = (args, kwargs)
         if _converts_itself(self) and any(map(_is_hidden, tree.flatten(given))):
             args, kwargs = tree.map_structure(_shown, given)  # else a layer's own dicts stay
-        outputs = super().__call__(*args, **kwargs)  # type: ignore[misc]
+        try:
+            outputs = super().__call__(*args, **kwargs)  # type: ignore[misc]
+        except KbenchError as error:
+            error.within = error.within or _told(self, given)  # the innermost one
+            raise
         if not self.supports_masking:
             return outputs
         return tree.map_structure(_maskable, outputs)
+
+
+def _told(layer: Any, given: Any) -> str:
+    """A layer, and what it was called with."""
+    specs = [spec_of(leaf) for leaf in tree.flatten(given) if is_tensor(leaf)]
+    name = f"layer {layer.name!r} ({type(layer).__name__})"
+    return f"{name}, called with {', '.join(specs)}" if specs else name
 
 
 def _maskable(output: Any) -> Any:

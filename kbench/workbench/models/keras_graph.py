@@ -54,7 +54,9 @@ def _parts(part: Part) -> tuple[list[Called], list[Tensor], list[object]]:
     keras = keras_models.reader()
     layer, model = part.value, part.owner
     if keras_models.is_model(layer):
-        return keras.ends(layer), [], []
+        ends = keras.ends(layer)
+        made = [] if ends else keras_models.functions(layer)  # where Python calls the layers
+        return ends, [output for function in made[:1] for output in function.outputs], []
     first = keras.calls(layer, model)[:1]
     return [(layer, call) for call in first], *keras.inside(layer, model, part.root or model)
 
