@@ -50,6 +50,12 @@ def deep(count: int) -> Any:
     return load().models.Sequential(first + [layers.Dense(4) for _ in range(count - 1)])
 
 
+def output_shape(layer: Any) -> Any:
+    """Of a layer, of either generation of Keras."""
+    found = getattr(layer, "output_shape", None)
+    return layer.output.shape if found is None else found
+
+
 def batch(count: int = 16) -> tuple[np.ndarray, np.ndarray]:
     """Rows and one-hot labels for `residual`."""
     source = np.random.default_rng(5)

@@ -73,18 +73,16 @@ def dtype(layer: object) -> str:
 def calls(layer: object, model: object) -> list[object]:
     """The calls of a layer, those in `model` if any are."""
     found = listed(field(layer, "_inbound_nodes"))
-    known = {id(node) for node in _nodes(model)}
-    return [node for node in found if id(node) in known] or found
+    known = field(_functional(model), "_nodes")
+    if not isinstance(known, set):
+        return found
+    inside = [node for at, node in enumerate(found) if f"{id(layer)}_ib-{at}" in known]
+    return inside or found
 
 
 def _functional(model: object) -> object:
     """The functional model that has the calls: a sequential model holds one."""
     return field(model, "_functional") if is_a(model, _SEQUENTIAL) else model
-
-
-def _nodes(model: object) -> list[object]:
-    found = field(_functional(model), "_nodes")
-    return list(set.copy(found)) if isinstance(found, set) else []
 
 
 def given(call: object) -> list[OutputSpec]:
