@@ -7,7 +7,7 @@ from collections import Counter
 import keras
 import numpy as np
 import pytest
-from inspector_helpers import ask, refused, rows
+from inspector_helpers import ask, parts, refused, rows
 from keras import layers
 
 from kbench.engine.runtime import read_only
@@ -47,15 +47,6 @@ def made():
     yield build
     for one in inspectors:
         one.close()
-
-
-def parts(inspector, *names):
-    found, start = [], 0
-    while start is not None:
-        data = ask(inspector, "parts", names=list(names), start=start)
-        found += data["rows"]
-        start = data["next"]
-    return {row["key"]: row for row in found}
 
 
 # ------------------------------------------------------------------ rows

@@ -15,17 +15,9 @@ if TYPE_CHECKING:
 
 LAYER = Place("keras.engine.base_layer", "Layer")
 MODEL = Place("keras.engine.network", "Network")
-_SEQUENTIAL = Place("keras.engine.sequential", "Sequential")
-_INPUT = Place("keras.engine.input_layer", "InputLayer")
+SEQUENTIAL = Place("keras.engine.sequential", "Sequential")
+INPUT = Place("keras.engine.input_layer", "InputLayer")
 STEPS = ("train_function", "test_function", "predict_function")
-
-
-def layers(model: object) -> list[object]:
-    """The layers of a model as `model.layers` gives them."""
-    found = [layer for layer in listed(field(model, "_layers")) if is_a(layer, LAYER)]
-    if found and is_a(model, _SEQUENTIAL) and is_a(found[0], _INPUT):
-        return found[1:]
-    return found
 
 
 def inner(layer: object) -> Iterator[object]:

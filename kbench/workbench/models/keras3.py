@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 LAYER = Place("keras.src.layers.layer", "Layer")
 MODEL = Place("keras.src.models.model", "Model")
-_SEQUENTIAL = Place("keras.src.models.sequential", "Sequential")
-_INPUT = Place("keras.src.layers.core.input_layer", "InputLayer")
+SEQUENTIAL = Place("keras.src.models.sequential", "Sequential")
+INPUT = Place("keras.src.layers.core.input_layer", "InputLayer")
 VARIABLE = Place("keras.src.backend.common.variables", "Variable")
 STEPS = ("train_function", "test_function", "predict_function")
 _GRADIENTS = "gradients"
@@ -30,14 +30,6 @@ _GRADIENTS = "gradients"
 def variable_of(value: object) -> object:
     """The variable of K that a variable of Keras holds; anything else as it is."""
     return field(value, "_node") if is_a(value, VARIABLE) else value
-
-
-def layers(model: object) -> list[object]:
-    """The layers of a model as `model.layers` gives them."""
-    found = [layer for layer in listed(field(model, "_layers")) if is_a(layer, LAYER)]
-    if found and is_a(model, _SEQUENTIAL) and is_a(found[0], _INPUT):
-        return found[1:]
-    return found
 
 
 def inner(layer: object) -> Iterator[object]:
@@ -82,7 +74,7 @@ def calls(layer: object, model: object) -> list[object]:
 
 def _functional(model: object) -> object:
     """The functional model that has the calls: a sequential model holds one."""
-    return field(model, "_functional") if is_a(model, _SEQUENTIAL) else model
+    return field(model, "_functional") if is_a(model, SEQUENTIAL) else model
 
 
 def given(call: object) -> list[OutputSpec]:

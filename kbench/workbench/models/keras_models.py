@@ -74,7 +74,11 @@ def name_of(layer: object) -> str:
 
 def layers(model: object) -> list[object]:
     """The layers of a model as `model.layers` gives them."""
-    return reader().layers(model)
+    keras = reader()
+    found = [layer for layer in listed(field(model, "_layers")) if is_a(layer, keras.LAYER)]
+    if found and is_a(model, keras.SEQUENTIAL) and is_a(found[0], keras.INPUT):
+        return found[1:]
+    return found
 
 
 def weights(layer: object, deep: bool = True) -> list[Weight]:

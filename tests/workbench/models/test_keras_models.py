@@ -14,7 +14,7 @@ from typing import Any
 import keras_loaded
 import numpy as np
 import pytest
-from inspector_helpers import ask, refused, rows
+from inspector_helpers import ask, parts, refused, rows
 
 from kbench import backend as K
 from kbench.workbench.analysis import graph_text
@@ -39,15 +39,6 @@ def made() -> Iterator[Callable[..., Inspector]]:
     for one in inspectors:
         one.close()
     K.clear_session()
-
-
-def parts(inspector: Inspector, *names: str) -> dict[str, dict[str, Any]]:
-    found, start = [], 0
-    while start is not None:
-        data = ask(inspector, "parts", names=list(names), start=start)
-        found += data["rows"]
-        start = data["next"]
-    return {row["key"]: row for row in found}
 
 
 # ------------------------------------------------------------------ rows

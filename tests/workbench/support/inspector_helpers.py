@@ -54,6 +54,16 @@ def ask(inspector: Inspector, verb: str, **arguments: Any) -> dict[str, Any]:
     return reply["data"]
 
 
+def parts(inspector: Inspector, *names: str) -> dict[str, dict[str, Any]]:
+    """The rows below names, from all pages, by their keys."""
+    found, start = [], 0
+    while start is not None:
+        data = ask(inspector, "parts", names=list(names), start=start)
+        found += data["rows"]
+        start = data["next"]
+    return {row["key"]: row for row in found}
+
+
 def misfits(hint: Any, value: object, at: str = "") -> list[str]:
     """Where a value of JSON is not of the type that a record declares for it."""
     if hint is Any:
