@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 
 import numpy as np
 
@@ -60,10 +60,10 @@ __all__ = [
     "as_csr", "as_dense", "cast_sparse", "ceil", "ctc_cost", "env", "erf", "expm1", "floor",
     "is_float", "is_matrix", "keras_file_backend", "kernels_allowed", "lock", "log1p",
     "logical_and", "logical_or", "logical_xor", "multiply", "name_functions", "numpy_call",
-    "numpy_calls", "opaque_constant", "pick_class", "prefetch", "read_outside", "rebuild",
-    "repeated_gradient", "results", "scan", "see_through", "seeded_array", "seeded_draw",
-    "settings_in_force", "sparse_constant", "uncollected", "walk", "where", "with_data",
-    "with_inputs",
+    "numpy_calls", "on_setting", "opaque_constant", "pick_class", "prefetch", "read_outside",
+    "rebuild", "repeated_gradient", "results", "scan", "see_through", "seeded_array",
+    "seeded_draw", "settings_in_force", "sparse_constant", "uncollected", "walk", "where",
+    "with_data", "with_inputs",
 ]  # fmt: skip
 
 lock = fork_safety.lock
@@ -89,6 +89,11 @@ def sparse_constant(csr: Csr) -> Tensor:
     """A sparse tensor of known value, which a function may be fed in place of it."""
     spec = Spec(csr.shape, csr.dtype.name, sparse=True)
     return Placeholder(spec, None, frozen(csr))
+
+
+def on_setting(listener: Callable[[str], None]) -> None:
+    """Have `listener` called with its name after each change of a setting."""
+    config.changed.subscribe(listener)
 
 
 def settings_in_force() -> Hashable:

@@ -65,6 +65,7 @@ COMPOSED = {
     "keras.src.ops.nn": ("_layer_normalization", "_rms_normalization"),
 }
 """Functions that Keras composes of many of the backend's: their eager calls keep a plan, too."""
+SETTINGS = "keras.src.backend.config"
 
 
 def chosen() -> str | None:
@@ -92,7 +93,8 @@ def repaired(
     name: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> importlib.machinery.ModuleSpec | None:
     """How a module is loaded where kbench is Keras' backend; None where it stays as it is."""
-    if not (name == "keras" or name in REPAIRS or name in COMPOSED) or chosen() != "kbench":
+    known = name in ("keras", SETTINGS) or name in REPAIRS or name in COMPOSED
+    if not known or chosen() != "kbench":
         return None
     if name == "keras" and not only_tensorflow(installed()):
         return None
@@ -123,8 +125,20 @@ class _Loader(importlib.machinery.SourceFileLoader):
         super().exec_module(module)
         if module.__name__ == "keras.src.backend":
             _begin(module)
+        elif module.__name__ == SETTINGS:
+            _join_settings(module)
         for name in COMPOSED.get(module.__name__, ()):
             _keep_plans(module, name)
+
+
+def _join_settings(module: ModuleType) -> None:
+    """Let Keras and K have the same settings; of another Keras they may stand elsewhere."""
+    from kbench.keras3 import settings
+
+    if all(hasattr(module, one) for name, held in settings.HELD.items() for one in (
+        name, held, f"set_{name}"
+    )):  # fmt: skip
+        settings.join(module)
 
 
 def _keep_plans(module: ModuleType, name: str) -> None:
