@@ -214,6 +214,7 @@ def test_gradients_of_a_step():
         inspector.close()
     rows_ = {row["name"]: row for row in told[-1]["rows"]}
     assert len(rows_) == len(model.trainable_weights)
+    assert {"first/kernel", "norm/gamma", "in/bias", "out/kernel"} <= set(rows_)
     assert all(row["code"].startswith("model.layers[") for row in rows_.values())
     for weight, same in zip(model.get_weights(), before, strict=True):
         np.testing.assert_array_equal(weight, same)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from kbench.engine.core import fork_safety
 from kbench.engine.inspect import describe
@@ -95,19 +95,19 @@ def loss_of(view: namespace.View, name: str) -> Tensor:
 def targets(view: namespace.View, nodes: list[Tensor]) -> tuple[list[Target], list[str]]:
     """The trainable float variables among the nodes, and names of others that are not there."""
     names: dict[int, str] = {}
-    codes: dict[int, str] = {}
-    fixed: set[int] = set()
+    weights = _Weights()
     for name, value in view.values().items():
         if describe.is_variable(value):
             names.setdefault(id(value), name)
         elif keras_models.is_layer(value):
-            _add_weights(value, name, codes, fixed)
+            weights.add(value, name)
     found: dict[str, Target] = {}
     for node in nodes:
-        if describe.is_variable(node) and _trains(node) and id(node) not in fixed:
-            name = names.get(id(node), node.name.partition(":")[0])
+        key = id(node)
+        if describe.is_variable(node) and _trains(node) and key not in weights.fixed:
+            name = names.get(key) or weights.names.get(key) or node.name.partition(":")[0]
             name = name if name not in found else f"{name} #{len(found)}"
-            found[name] = Target(name, node, names.get(id(node)) or codes.get(id(node), ""))
+            found[name] = Target(name, node, names.get(key) or weights.codes.get(key, ""))
     there = {id(target.variable) for target in found.values()}
     others = [
         name
@@ -117,15 +117,26 @@ def targets(view: namespace.View, nodes: list[Tensor]) -> tuple[list[Target], li
     return list(found.values())[:MAX_VARIABLES], others[:MAX_VARIABLES]
 
 
-def _add_weights(layer: object, address: str, codes: dict[int, str], fixed: set[int]) -> None:
-    """What to type for the weights below a layer, and which of them training leaves alone."""
-    for part in keras_models.parts(layer, address):
-        if part.weight is not None:
-            codes.setdefault(id(part.value), keras_models.code_of(part))
-            if not part.weight.trainable:
-                fixed.add(id(part.value))
-        elif keras_models.is_layer(part.value):
-            _add_weights(part.value, part.address, codes, fixed)
+class _Weights(Struct):
+    """The weights of models and layers by their ids: what they are called, what to type for them,
+    and which of them training leaves alone."""
+
+    names: dict[int, str] = field(default_factory=dict)
+    codes: dict[int, str] = field(default_factory=dict)
+    fixed: set[int] = field(default_factory=set)
+
+    def add(self, layer: object, address: str) -> None:
+        """Those below a layer."""
+        for part in keras_models.parts(layer, address):
+            key = id(part.value)
+            if part.weight is not None:
+                label = keras_models.label_of(part)
+                self.names.setdefault(key, f"{keras_models.name_of(part.owner)}/{label}")
+                self.codes.setdefault(key, keras_models.code_of(part))
+                if not part.weight.trainable:
+                    self.fixed.add(key)
+            elif keras_models.is_layer(part.value):
+                self.add(part.value, part.address)
 
 
 def _trains(variable: Variable) -> bool:

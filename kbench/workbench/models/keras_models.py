@@ -217,13 +217,19 @@ def _output(value: object, model: object) -> JsonObject:
     return {"shape": [None if size is None else int(size) for size in shape], "dtype": dtype}
 
 
-def weight_facts(part: Part) -> JsonObject:
-    """What a weight's row says besides its values: its name within the layer, whether it learns."""
+def label_of(part: Part) -> str:
+    """What a weight is called within its layer."""
     assert part.weight is not None
     name = describe.printable(part.weight.name)
     _, _, label = f"/{name}".rpartition(f"/{name_of(part.owner)}/")  # all of it if it has no layer
-    label = label.removeprefix("/")
-    return {"label": label, "trainable": part.weight.trainable, "code": code_of(part)}
+    return label.removeprefix("/")
+
+
+def weight_facts(part: Part) -> JsonObject:
+    """What a weight's row says besides its values: its name within the layer, whether it learns."""
+    assert part.weight is not None
+    trainable = part.weight.trainable
+    return {"label": label_of(part), "trainable": trainable, "code": code_of(part)}
 
 
 def code_of(part: Part) -> str:
