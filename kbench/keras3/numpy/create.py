@@ -10,10 +10,20 @@ from keras.src.backend.common import standardize_dtype
 from keras.src.backend.common.dtypes import result_type
 
 from kbench import backend as K
+from kbench.api.operations import numpy_call
 from kbench.keras3.calls.host import host, operand
 from kbench.keras3.complex_numbers.refusal import is_complex, real_only
 from kbench.keras3.numpy import elementwise, layout
-from kbench.keras3.tensor import PARTS, Traced, converted, is_traced, plain
+from kbench.keras3.tensor import (
+    PARTS,
+    Traced,
+    converted,
+    from_held,
+    held_spec,
+    is_traced,
+    plain,
+    to_held,
+)
 
 
 def _dtype(dtype: Any) -> str:
@@ -91,8 +101,18 @@ def view(x: Any, dtype: Any = None) -> Any:
             return Traced(K.reshape(x.held, (*x.shape[:-1], 2 * x.shape[-1])))
         if x.shape and PARTS.get(wanted) == x.dtype and x.shape[-1] % 2 == 0:
             return Traced(K.reshape(x.held, (*x.shape[:-1], x.shape[-1] // 2, 2)), wanted)
-        raise NotImplementedError("view: bytes of traced values are not available on kbench")
+        return _read_as(x, wanted)
     return x.view(wanted).copy()
+
+
+def _read_as(x: Traced, wanted: str) -> Any:
+    """The bytes of a symbol as another dtype; ValueError where the last axis does not come out."""
+    kept = np.empty(x.shape, x.dtype).view(wanted)  # whose dtypes NumPy knows by name
+
+    def view(array: np.ndarray) -> np.ndarray:
+        return to_held(np.ascontiguousarray(from_held(array, x.dtype)).view(wanted).copy())
+
+    return Traced(numpy_call(view, [x.held], held_spec(kept.shape, wanted)), wanted)
 
 
 def arange(start: Any, stop: Any = None, step: Any = None, dtype: Any = None) -> np.ndarray:

@@ -17,7 +17,7 @@ from kbench.keras3.calls.host import BY_PARTS, REAL, flat, host, operand
 from kbench.keras3.complex_numbers.parts import parts_of
 from kbench.keras3.complex_numbers.refusal import is_complex
 from kbench.keras3.complex_numbers.whole import conjugated, smooth
-from kbench.keras3.numpy import elementwise, layout
+from kbench.keras3.numpy import elementwise, layout, reduce
 from kbench.keras3.numpy.elementwise import float_type, of_floats, unary, whole_division
 from kbench.keras3.tensor import PARTS, WIDE, Traced, is_traced
 
@@ -303,20 +303,30 @@ def ldexp(x1: Any, x2: Any) -> Any:
     return np.ldexp(x1, np.asarray(x2).astype(np.int32))
 
 
-@host(2, of_complex=flat)
-def isclose(
-    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Any:
+_isclose = host(2, of_complex=flat, name="isclose")(np.isclose)
+_allclose = host(2, dtype="bool", of_complex=flat, name="allclose")(np.allclose)
+
+
+def isclose(x1: Any, x2: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """Whether elements differ by no more than a tolerance."""
-    return np.isclose(x1, x2, rtol, atol, equal_nan)
+    if not (is_traced(rtol) or is_traced(atol)):
+        return _isclose(x1, x2, rtol, atol, equal_nan)
+    x1, x2 = (elementwise.cast(one, float_type(one)) for one in (operand(x1), operand(x2)))
+    reach = elementwise.add(atol, elementwise.multiply(rtol, elementwise.absolute(x2)))
+    near = elementwise.less_equal(elementwise.absolute(elementwise.subtract(x1, x2)), reach)
+    near = elementwise.logical_and(near, elementwise.isfinite(x2))
+    near = elementwise.logical_or(near, elementwise.equal(x1, x2))  # two infinities
+    if equal_nan:
+        both = elementwise.logical_and(elementwise.isnan(x1), elementwise.isnan(x2))
+        near = elementwise.logical_or(near, both)
+    return near
 
 
-@host(2, dtype="bool", of_complex=flat)
-def allclose(
-    x1: Any, x2: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
-) -> Any:
+def allclose(x1: Any, x2: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """Whether no elements differ by more than a tolerance."""
-    return np.allclose(x1, x2, rtol, atol, equal_nan)
+    if not (is_traced(rtol) or is_traced(atol)):
+        return _allclose(x1, x2, rtol, atol, equal_nan)
+    return reduce.all(isclose(x1, x2, rtol, atol, equal_nan))
 
 
 def _nan_rule(g: Any, y: Any, x: Any, *_options: Any, **_more: Any) -> Any:
@@ -328,14 +338,30 @@ def _nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None
     return np.nan_to_num(x, nan=nan, posinf=posinf, neginf=neginf)
 
 
-def nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
+def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Every element, numbers in place of NaN and infinities: the largest that its dtype holds."""
     x = layout.known(x)
+    if any(map(is_traced, (nan, posinf, neginf))):
+        return _with_numbers(x, nan, posinf, neginf)
     if str(x.dtype) in NARROW:
         largest = float(ml_dtypes.finfo(str(x.dtype)).max)
         posinf = largest if posinf is None else posinf
         neginf = -largest if neginf is None else neginf
     return _nan_to_num(x, nan, posinf, neginf)
+
+
+def _with_numbers(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
+    """The same with numbers that a step computes."""
+    dtype = str(x.dtype)
+    if "float" not in dtype:
+        return x
+    largest = float(ml_dtypes.finfo(dtype).max)
+    ends = (np.inf, largest if posinf is None else posinf), (-np.inf, neginf)
+    found = elementwise.where(elementwise.isnan(x), elementwise.cast(nan, dtype), x)
+    for end, number in ends:
+        number = -largest if number is None else number
+        found = elementwise.where(elementwise.equal(x, end), elementwise.cast(number, dtype), found)
+    return found
 
 
 bitwise_and = _bits("bitwise_and", np.bitwise_and)
