@@ -79,7 +79,7 @@ class name_scope(KerasNameScope):  # type: ignore[misc]
 
     def __enter__(self) -> name_scope:
         entered: name_scope = super().__enter__()
-        if tracing.active and self._pop_on_exit and not hasattr(self.caller, "layers"):
+        if tracing.active and self._pop_on_exit and not hasattr(type(self.caller), "layers"):
             self._nodes = K.name_scope(self.name)
             self._nodes.__enter__()
         return entered

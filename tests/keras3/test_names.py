@@ -64,6 +64,25 @@ def test_variables_have_the_path_of_keras():
         assert variable._node.name.partition(":")[0].startswith(variable.path)
 
 
+def test_a_layer_with_layers_of_its_own_is_a_scope():
+    class Block(layers.Layer):
+        def __init__(self, **options):
+            super().__init__(**options)
+            self.layers = [layers.Dense(4, name="one"), layers.Dense(4, name="two")]
+
+        def call(self, x):
+            for layer in self.layers:
+                x = layer(x)
+            made.append(x)
+            return x
+
+    made = []
+    block = Block(name="block")
+    block(X)
+    in_a_trace(block, [X])
+    assert made[-1].node.name.startswith("block/two/")
+
+
 def test_scopes_of_ones_own_name_nodes():
     names = []
 
