@@ -335,6 +335,8 @@ class Watches:
         budget = FORCED_BUDGET_SECONDS if forced else BUDGET_SECONDS
         run = self.sandbox.run_in_cell if in_cell else self.sandbox.run
         outcome = run(lambda: _worded(code, names, self._fed), budget)
+        if outcome.used_random:  # or another thread has drawn meanwhile: who draws, draws again
+            outcome = run(lambda: _worded(code, names, self._fed), budget)
         if outcome.stopped == "cell" or (in_cell and outcome.stopped == "stuck"):
             return False
         with self._lock:  # whoever asks meanwhile gets the old value with its old count

@@ -13,6 +13,7 @@ import pytest
 
 import kbench as K
 from kbench.engine.runtime import config
+from kbench.workbench.kernel import sandbox
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.watches import expressions, watches
@@ -193,6 +194,21 @@ def test_a_watch_leaves_the_programs_random_numbers_alone(
     assert drawn == (np.random.rand(), random.random())
     assert K.eval(noise).tolist() == K.eval(again).tolist()
     assert "drew random numbers" in shown[2]
+
+
+def test_another_thread_that_draws_meanwhile_bans_no_watch(
+    board: Watches, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    restore, times = sandbox._RandomState.restore, []
+
+    def drawn_elsewhere(state: Any) -> bool:
+        times.append(restore(state))
+        return len(times) == 1
+
+    monkeypatch.setattr(sandbox._RandomState, "restore", drawn_elsewhere)
+    names["calm"] = K.constant([1.0, 2.0])
+    shown = row(board, "calm").text
+    assert len(times) == 2 and shown == "[1, 2]"
     board.cell_ended()
     assert row(board, "drawn()", force=True).state == "refused"
 
