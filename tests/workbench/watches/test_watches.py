@@ -194,6 +194,8 @@ def test_a_watch_leaves_the_programs_random_numbers_alone(
     assert drawn == (np.random.rand(), random.random())
     assert K.eval(noise).tolist() == K.eval(again).tolist()
     assert "drew random numbers" in shown[2]
+    board.cell_ended()
+    assert row(board, "drawn()", force=True).state == "refused"
 
 
 def test_another_thread_that_draws_meanwhile_bans_no_watch(
@@ -209,8 +211,6 @@ def test_another_thread_that_draws_meanwhile_bans_no_watch(
     names["calm"] = K.constant([1.0, 2.0])
     shown = row(board, "calm").text
     assert len(times) == 2 and shown == "[1, 2]"
-    board.cell_ended()
-    assert row(board, "drawn()", force=True).state == "refused"
 
 
 def test_a_watch_leaves_names_records_and_last_values_alone(
