@@ -80,8 +80,9 @@ def test_what_is_left_is_compiled(tmp_path: Path) -> None:
     pid = _pid_left(tmp_path)
     assert not {"driver", *KERNELS} <= _kernels(tmp_path)
     _wait_for(lambda: not _runs(pid))
-    assert _kernels(tmp_path) == {"driver", *KERNELS}
-    assert not [*tmp_path.glob("kernels/*.lock")]
+    # Another compiler of the process may have the driver, and end later.
+    _wait_for(lambda: _kernels(tmp_path) == {"driver", *KERNELS})
+    _wait_for(lambda: not [*tmp_path.glob("kernels/*.lock")])
 
 
 STOP = """
