@@ -8,6 +8,8 @@ import pytest
 from keras import ops
 from keras3_traces import in_a_trace
 
+from kbench.keras3.tensor import NotTracedError
+
 DRAW = np.random.RandomState(0)
 A = DRAW.randn(40).astype("float32")
 A[:6] = [np.nan, np.inf, -np.inf, np.inf, np.nan, 3]
@@ -24,6 +26,32 @@ def test_tolerances(equal_nan):
         each, whole = in_a_trace(close, [A, B, *map(np.float32, pair)])
         np.testing.assert_array_equal(each, np.isclose(A, B, *pair, equal_nan))
         assert whole == np.allclose(A, B, *pair, equal_nan)
+
+
+Z = np.array([complex(np.nan, 1), 1 + 2j, 3, complex(np.inf, 0), complex(np.nan, 0)], "complex64")
+CLOSE = {  # name -> operands that a narrower dtype, or their parts, would tell apart otherwise
+    "int32": np.array([[3, 2**30, -(2**31)], [3, 2**30 + 1, 2**31 - 1]], "int32"),
+    "uint8": np.array([[0, 255], [255, 255]], "uint8"),
+    "complex64": np.array([Z, Z + 1e-7]),
+}
+
+
+@pytest.mark.parametrize("name", CLOSE)
+@pytest.mark.parametrize("equal_nan", [False, True])
+def test_tolerances_of_other_numbers(name, equal_nan):
+    x, y = CLOSE[name]
+    for pair in itertools.product([0.0, 1e-5], [0.0, 1.0]):
+        wanted = ops.isclose(x, y, *pair, equal_nan)
+        (found,) = in_a_trace(
+            lambda x, y, rtol, atol: ops.isclose(x, y, rtol, atol, equal_nan),
+            [x, y, *map(np.float32, pair)],
+        )
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_numbers_for_parts_of_complex_numbers_are_to_be_known():
+    with pytest.raises(NotTracedError, match="^nan_to_num: "):
+        in_a_trace(ops.nan_to_num, [Z, np.float32(5)])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int32"])

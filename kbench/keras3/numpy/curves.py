@@ -13,7 +13,7 @@ import scipy  # whose parts are loaded on first use
 from kbench import backend as K
 from kbench.api import operations as engine
 from kbench.api.operations import where as choose
-from kbench.keras3.calls.host import BY_PARTS, REAL, flat, host, operand
+from kbench.keras3.calls.host import BY_PARTS, REAL, flat, host, node_call, operand
 from kbench.keras3.complex_numbers.parts import parts_of
 from kbench.keras3.complex_numbers.refusal import is_complex
 from kbench.keras3.complex_numbers.whole import conjugated, smooth
@@ -311,15 +311,9 @@ def isclose(x1: Any, x2: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: boo
     """Whether elements differ by no more than a tolerance."""
     if not (is_traced(rtol) or is_traced(atol)):
         return _isclose(x1, x2, rtol, atol, equal_nan)
-    x1, x2 = (elementwise.cast(one, float_type(one)) for one in (operand(x1), operand(x2)))
-    reach = elementwise.add(atol, elementwise.multiply(rtol, elementwise.absolute(x2)))
-    near = elementwise.less_equal(elementwise.absolute(elementwise.subtract(x1, x2)), reach)
-    near = elementwise.logical_and(near, elementwise.isfinite(x2))
-    near = elementwise.logical_or(near, elementwise.equal(x1, x2))  # two infinities
-    if equal_nan:
-        both = elementwise.logical_and(elementwise.isnan(x1), elementwise.isnan(x2))
-        near = elementwise.logical_or(near, both)
-    return near
+    given = tuple(map(operand, (x1, x2, rtol, atol)))
+    shape = np.broadcast_shapes(*[np.shape(one) for one in given])
+    return node_call("isclose", np.isclose, given, (equal_nan,), {}, None, [(shape, "bool")], None)
 
 
 def allclose(x1: Any, x2: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
@@ -341,25 +335,18 @@ def _nan_to_num(x: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 def nan_to_num(x: Any, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """Every element, numbers in place of NaN and infinities: the largest that its dtype holds."""
     x = layout.known(x)
-    if any(map(is_traced, (nan, posinf, neginf))):
-        return _with_numbers(x, nan, posinf, neginf)
-    if str(x.dtype) in NARROW:
-        largest = float(ml_dtypes.finfo(str(x.dtype)).max)
+    dtype = str(x.dtype)
+    if not (is_complex(x) or "float" in dtype):
+        return _nan_to_num(x)  # which has neither
+    has_computed = not is_complex(x) and any(map(is_traced, (nan, posinf, neginf)))
+    if has_computed or dtype in NARROW:
+        largest = float(ml_dtypes.finfo(dtype).max)
         posinf = largest if posinf is None else posinf
         neginf = -largest if neginf is None else neginf
-    return _nan_to_num(x, nan, posinf, neginf)
-
-
-def _with_numbers(x: Any, nan: Any, posinf: Any, neginf: Any) -> Any:
-    """The same with numbers that a step computes."""
-    dtype = str(x.dtype)
-    if "float" not in dtype:
-        return x
-    largest = float(ml_dtypes.finfo(dtype).max)
-    ends = (np.inf, largest if posinf is None else posinf), (-np.inf, neginf)
+    if not has_computed:
+        return _nan_to_num(x, nan, posinf, neginf)
     found = elementwise.where(elementwise.isnan(x), elementwise.cast(nan, dtype), x)
-    for end, number in ends:
-        number = -largest if number is None else number
+    for end, number in ((np.inf, posinf), (-np.inf, neginf)):
         found = elementwise.where(elementwise.equal(x, end), elementwise.cast(number, dtype), found)
     return found
 
