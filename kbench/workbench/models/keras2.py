@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
 from kbench.workbench.models.fields import Place, field, fields, is_a, listed
-from kbench.workbench.models.reader import Called, Listed, OutputSpec, Weight
+from kbench.workbench.models.reader import (
+    Called,
+    Listed,
+    OutputSpec,
+    Weight,
+    called_at,
+    made_by,
+)
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
@@ -17,7 +24,6 @@ LAYER = Place("keras.engine.base_layer", "Layer")
 MODEL = Place("keras.engine.network", "Network")
 SEQUENTIAL = Place("keras.engine.sequential", "Sequential")
 INPUT = Place("keras.engine.input_layer", "InputLayer")
-STEPS = ("train_function", "test_function", "predict_function")
 
 
 def inner(layer: object) -> Iterator[object]:
@@ -83,29 +89,18 @@ def _outputs(call: object) -> list[Tensor]:
 
 def feeding(call: object) -> list[Called]:
     """The layers and calls whose outputs a call takes."""
-    found = []
-    for layer, at in zip(
-        listed(field(call, "inbound_layers")), listed(field(call, "node_indices")), strict=False
-    ):
-        there = listed(field(layer, "_inbound_nodes"))
-        if type(at) is int and at < len(there):
-            found.append((layer, there[at]))
-    return found
+    layers, numbers = field(call, "inbound_layers"), field(call, "node_indices")
+    return called_at(zip(listed(layers), listed(numbers), strict=False))
 
 
 def ends(model: object) -> list[Called]:
     """The layers and calls that give what a model gives."""
-    found = []
-    for tensor in listed(field(model, "outputs")):
-        history = field(tensor, "_keras_history")
-        if type(history) is tuple and len(history) == 3 and is_a(history[0], LAYER):
-            there = listed(field(history[0], "_inbound_nodes"))
-            if type(history[1]) is int and history[1] < len(there):
-                found.append((history[0], there[history[1]]))
-    return found
+    return [pair for pair in made_by(listed(field(model, "outputs"))) if is_a(pair[0], LAYER)]
 
 
-def inside(layer: object, model: object, root: object) -> tuple[list[Tensor], list[object]]:
+def inside(
+    layer: object, model: object, steps: list[Function]
+) -> tuple[list[Tensor], list[object]]:
     """What the first call of a layer gave, and what it was given; the operations lie between."""
     first = calls(layer, model)[:1]
     return (
@@ -114,7 +109,7 @@ def inside(layer: object, model: object, root: object) -> tuple[list[Tensor], li
     )
 
 
-def output_of(layer: object, call: object, root: object) -> Tensor | None:
+def output_of(layer: object, call: object, steps: list[Function]) -> Tensor | None:
     """The first tensor that a call of a layer gave."""
     return next(iter(_outputs(call)), None)
 

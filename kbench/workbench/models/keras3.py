@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kbench.engine.inspect import describe
 from kbench.workbench.models.fields import Place, field, is_a, listed
-from kbench.workbench.models.reader import Called, Listed, OutputSpec, Weight
+from kbench.workbench.models.reader import STEPS, Called, Listed, OutputSpec, Weight, made_by
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
@@ -22,7 +22,7 @@ MODEL = Place("keras.src.models.model", "Model")
 SEQUENTIAL = Place("keras.src.models.sequential", "Sequential")
 INPUT = Place("keras.src.layers.core.input_layer", "InputLayer")
 VARIABLE = Place("keras.src.backend.common.variables", "Variable")
-STEPS = ("train_function", "test_function", "predict_function")
+TRAIN, _, PREDICT = STEPS
 _GRADIENTS = "gradients"
 """What nodes are called that take values of a layer and are none of the model's."""
 
@@ -99,32 +99,22 @@ def _specs(tensors: list[object]) -> list[OutputSpec]:
 
 def feeding(call: object) -> list[Called]:
     """The layers and calls whose outputs a call takes."""
-    return _made(listed(field(call, "arguments", "keras_tensors")))
+    return made_by(listed(field(call, "arguments", "keras_tensors")))
 
 
 def ends(model: object) -> list[Called]:
     """The layers and calls that give what a model gives."""
-    return _made(listed(field(_functional(model), "_outputs")))
+    return made_by(listed(field(_functional(model), "_outputs")))
 
 
-def _made(tensors: list[object]) -> list[Called]:
-    """The layers and calls that symbolic tensors come from."""
-    found = []
-    for tensor in tensors:
-        history = listed(field(tensor, "_keras_history"))
-        if len(history) == 3:
-            there = listed(field(history[0], "_inbound_nodes"))
-            if type(history[1]) is int and history[1] < len(there):
-                found.append((history[0], there[history[1]]))
-    return found
-
-
-def inside(layer: object, model: object, root: object) -> tuple[list[Tensor], list[object]]:
-    """What a layer gives and takes in a step of `root`; the operations lie between."""
+def inside(
+    layer: object, model: object, steps: list[Function]
+) -> tuple[list[Tensor], list[object]]:
+    """What a layer gives and takes in the first of the steps; the operations lie between."""
     from kbench.engine.graph.traverse import walk
 
     own = f"{field(layer, 'name')}/"
-    for function in functions(root):
+    for function in steps:
         nodes = walk(_roots(function), {id(node) for node in function.inputs})
         there = [node for node in nodes if node.kind == "tensor" and node.name.startswith(own)]
         if not there:
@@ -146,19 +136,14 @@ def _roots(function: Function) -> list[Tensor]:
     return [*function.outputs, *[update.inputs[1] for update in function.updates]]
 
 
-def output_of(layer: object, call: object, root: object) -> Tensor | None:
-    """The first tensor that a layer gives in a step of `root`."""
-    return next(iter(inside(layer, None, root)[0]), None)
+def output_of(layer: object, call: object, steps: list[Function]) -> Tensor | None:
+    """The first tensor that a layer gives in the first of the steps."""
+    return next(iter(inside(layer, None, steps)[0]), None)
 
 
 def counter(model: object) -> object:
     """The variable that counts the batches of a compiled model."""
     return variable_of(field(model, "optimizer", "_iterations"))
-
-
-def functions(model: object) -> list[Function]:
-    """The engine's functions of a model's steps."""
-    return [function for name in STEPS for function in functions_in(field(model, name))]
 
 
 def functions_in(step: object) -> list[Function]:
@@ -171,10 +156,10 @@ def functions_in(step: object) -> list[Function]:
 
 def loss(model: object) -> object:
     """The symbol whose gradient trains a model, in the step that was traced last."""
-    return field(model, "_traced_loss") if functions_in(field(model, STEPS[0])) else None
+    return field(model, "_traced_loss") if functions_in(field(model, TRAIN)) else None
 
 
 def outputs(model: object) -> list[Tensor]:
     """The tensors that a model gives in its last step of `predict`."""
-    made = functions_in(field(model, STEPS[2]))
+    made = functions_in(field(model, PREDICT))
     return list(made[-1].outputs) if made else []

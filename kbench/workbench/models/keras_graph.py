@@ -44,7 +44,8 @@ def tensor_at(part: Part, number: int, of_layers: bool) -> Tensor | None:
         way = list(_calls(calls).values())
         if number >= len(way):
             return None
-        return keras_models.reader().output_of(*way[number], part.root or part.value)
+        steps = keras_models.functions(part.root or part.value)
+        return keras_models.reader().output_of(*way[number], steps)
     found = list(_found(tensors, ends).values())
     return found[number] if number < len(found) else None
 
@@ -58,7 +59,8 @@ def _parts(part: Part) -> tuple[list[Called], list[Tensor], list[object]]:
         made = [] if ends else keras_models.functions(layer)  # where Python calls the layers
         return ends, [output for function in made[:1] for output in function.outputs], []
     first = keras.calls(layer, model)[:1]
-    return [(layer, call) for call in first], *keras.inside(layer, model, part.root or model)
+    steps = keras_models.functions(part.root or model)
+    return [(layer, call) for call in first], *keras.inside(layer, model, steps)
 
 
 def _way(roots: list[Called]) -> tuple[list[GraphNode], int]:

@@ -17,7 +17,7 @@ from kbench.engine.inspect import describe
 from kbench.workbench.core_types import JsonObject
 from kbench.workbench.models import keras2, keras3
 from kbench.workbench.models.fields import field, fields, is_a, listed
-from kbench.workbench.models.reader import OutputSpec, Reader, Weight
+from kbench.workbench.models.reader import STEPS, OutputSpec, Reader, Weight
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
@@ -256,7 +256,7 @@ def step(model: object) -> int | None:
 def functions(model: object) -> list[Function]:
     """The engine's functions with which a model trains, evaluates and predicts, as far as made."""
     keras = reader()
-    held = [field(model, name) for name in keras.STEPS]
+    held = [field(model, name) for name in STEPS]
     return [function for one in held for function in keras.functions_in(one)]
 
 

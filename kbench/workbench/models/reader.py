@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
-from kbench.workbench.models.fields import Place
+from kbench.workbench.models.fields import Place, field, listed
 
 if TYPE_CHECKING:
     from kbench.engine.execute.function import Function
@@ -20,6 +20,10 @@ Called: TypeAlias = tuple[object, object]
 """A layer, and one of its calls."""
 OutputSpec: TypeAlias = tuple[tuple[int | None, ...], str]
 """A shape and a dtype."""
+
+
+STEPS = ("train_function", "test_function", "predict_function")
+"""The fields of a model that hold what it calls for a batch."""
 
 
 class Listed(NamedTuple):
@@ -55,7 +59,6 @@ class Reader(Protocol):
     MODEL: Place
     SEQUENTIAL: Place
     INPUT: Place
-    STEPS: tuple[str, ...]  # fields of a model with what it calls for a batch
 
     def inner(self, layer: object) -> Iterator[object]: ...
     def own_weights(self, layer: object) -> list[Listed]: ...
@@ -68,10 +71,26 @@ class Reader(Protocol):
     def feeding(self, call: object) -> list[Called]: ...
     def ends(self, model: object) -> list[Called]: ...
     def inside(
-        self, layer: object, model: object, root: object
+        self, layer: object, model: object, steps: list[Function]
     ) -> tuple[list[Tensor], list[object]]: ...
-    def output_of(self, layer: object, call: object, root: object) -> Tensor | None: ...
+    def output_of(self, layer: object, call: object, steps: list[Function]) -> Tensor | None: ...
     def counter(self, model: object) -> object: ...
     def functions_in(self, step: object) -> list[Function]: ...
     def loss(self, model: object) -> object: ...
     def outputs(self, model: object) -> list[Tensor]: ...
+
+
+def called_at(pairs: Iterable[tuple[object, object]]) -> list[Called]:
+    """Layers with those of their calls that have these numbers, as far as they are there."""
+    found = []
+    for layer, at in pairs:
+        calls = listed(field(layer, "_inbound_nodes"))
+        if type(at) is int and at < len(calls):
+            found.append((layer, calls[at]))
+    return found
+
+
+def made_by(tensors: list[object]) -> list[Called]:
+    """The layers and calls that symbolic tensors come from."""
+    histories = [listed(field(tensor, "_keras_history")) for tensor in tensors]
+    return called_at((one[0], one[1]) for one in histories if len(one) == 3)
