@@ -342,8 +342,8 @@ def test_an_error_goes_when_a_picture_can_be_drawn() -> None:
     assert "is not numeric" in view._message.value and not view.picture
     view._repr_mimebundle_()
     view.replace(np.zeros((2, 8, 6, 3)), "b")
-    wait_for(lambda: bool(view.picture))
-    assert view._message.value == ""
+    wait_for(lambda: view._message.value == "")
+    assert view.picture
     view.replace(np.full((2, 8, 6, 3), "a"), "c")
     wait_for(lambda: "is not numeric" in view._message.value)
     view.close()
