@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kbench.notebook.base.widget_types import ChoiceControl, Control, TraitChange
 
 NONE = "-"
-CLOSED = "closed"
 Option = tuple[str, object]
 
 
@@ -36,6 +35,7 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     """
 
     uses_inspector = True
+    _closed = False
 
     def __init__(
         self,
@@ -80,7 +80,11 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
 
         between, beside = noted(sample), None if look is None else noted(look)
         self.redraws.wanted = wanted
-        self.redraws.add(lambda: self.hub.inspector.sampling.add(between, beside))
+        self.redraws.add(
+            lambda: self.hub.inspector.sampling.add(
+                self._while_open(between), None if beside is None else self._while_open(beside)
+            )
+        )
         self.redraws.add(courses.program.listen)
 
     _sampled_cell = 0
@@ -93,9 +97,10 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     @property
     def hub(self) -> inspector_hub.InspectorHub:
         """What answers; none once the widget is closed."""
-        if self._hub is None:
-            raise ProtocolError(CLOSED, "this widget is closed")
-        return self._hub
+        hub = self._hub  # which another thread may give back
+        if hub is None:
+            raise ProtocolError("closed", "this widget is closed")
+        return hub
 
     @property
     def html(self) -> str:
@@ -135,15 +140,24 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         """Ask for what is shown, and draw it."""
         raise NotImplementedError
 
+    def _while_open(self, action: Callable[..., None]) -> Callable[..., None]:
+        """`action`, for any thread: a widget that is closed meanwhile has nothing to say."""
+
+        def act(*arguments: object) -> None:
+            try:
+                action(*arguments)
+            except Exception:
+                if not self._closed:
+                    raise
+
+        return act
+
     def _refresh_if_open(self) -> None:
         """As `refresh`; a widget that is closed meanwhile has nothing to say."""
         try:
             self.refresh()
-        except ProtocolError as error:
-            if error.kind != CLOSED:
-                raise
         except Exception as error:
-            if self.comm is None:  # as above
+            if self._closed:
                 return
             words = f"not shown: {type(error).__name__}: {explanation.safe_text(error)}"
             self._draw(sentence(words, "kb-bad"))
@@ -154,6 +168,7 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
 
     def close(self) -> None:
         """Stop following and remove the widget."""
+        self._closed = True
         self.redraws.stop()
         self._end_twin()
         kept, self._hub = self._hub, None
@@ -162,7 +177,7 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
         super().close()
 
     def _activate(self) -> None:
-        if self._hub is not None or not self.uses_inspector:  # else it is closed
+        if not self._closed:
             self.redraws.start()
 
     def _deactivate(self) -> None:

@@ -84,8 +84,9 @@ class WithStaticTwin:
             self._activate()
 
     def _update_twin(self) -> None:
-        if self._throttle is not None:
-            self._throttle.request()
+        throttle = self._throttle  # which another thread may end
+        if throttle is not None:
+            throttle.request()
         if self._container is not None:
             self._container._update_twin()
 

@@ -69,6 +69,7 @@ class GradPanel(NamespaceWidget):
         self._loss = self._losses[0] if self._losses else ""
         self._data: JsonObject = {}
         self._note, self._newest_number = "", 0
+        self._looked: str | None = None  # the gradient that a user looks into
         self._make_controls()
         self._show()
 
@@ -145,7 +146,7 @@ class GradPanel(NamespaceWidget):
         self._set_note(_STATES["stopped"], self._data.get("loss", ""))
 
     def _listen(self) -> Undo:
-        return self.hub.pushes["gradient"].subscribe(self._take)
+        return self.hub.pushes["gradient"].subscribe(self._while_open(self._take))
 
     def _settle(self) -> None:
         self._loss = self._current_name(self._loss)
@@ -195,11 +196,11 @@ class GradPanel(NamespaceWidget):
     def _list(self) -> None:
         rows = self._data.get("rows") or []
         options = [("-", None), *((describe.printable(row["name"]), row["key"]) for row in rows)]
-        kept = self.look.value
-        self._set_options(self.look, options, kept)
+        self._set_options(self.look, options, self._looked)
         self._look(self.look.value)
 
     def _look_chosen(self, key: str | None) -> None:
+        self._looked = key
         self._look(key)
         if key is not None:
             self.picked.emit(key.removeprefix(PREFIX))
@@ -207,6 +208,8 @@ class GradPanel(NamespaceWidget):
     def _look(self, key: str | None) -> None:
         """Show one gradient, in the slice that was on view if it is the same one's."""
         with self._lock:
+            if self._closed:
+                return
             try:
                 value = None if key is None else self.hub.view.get(key)
             except ProtocolError:
@@ -225,9 +228,10 @@ class GradPanel(NamespaceWidget):
 
     def close(self) -> None:
         """Stop following and remove the panel."""
-        if self.view is not None:
-            self.view.close()
         super().close()
+        with self._lock:
+            if self.view is not None:
+                self.view.close()
 
     # -------------------------------------------------------------- drawing
 
@@ -241,7 +245,8 @@ class GradPanel(NamespaceWidget):
     def _static_html(self) -> str:
         with self._lock:
             data, note = self._data, self._note
-        losses = Html("") if self._hub is None else self._hub.losses()
+        hub = self._hub
+        losses = Html("") if hub is None else hub.losses()
         if not data:
             style = "kb-bad" if note and not _is_state(note) else "kb-note"
             said = element("p", views.long(note or EMPTY), class_=style, role="status")

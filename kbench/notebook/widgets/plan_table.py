@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 EMPTY = "no run yet: call a K.function or K.eval"
 NEEDED = "a K.function, a Keras model, a tensor, a list of these, or a name"
 NEWEST = ("the newest", None)
+_Choice = int | tuple[str, int] | None
 _SORTS: dict[str, Callable[[PlanStep, Limits | None], Any]] = {
     "step": lambda row, _limits: row.step,
     "form": lambda row, _limits: (row.form, row.step),
@@ -76,6 +77,7 @@ class PlanTable(NamespaceWidget):
         self._function = self._name_of_argument("function", function, given.is_runnable, NEEDED)
         self._run: PlanRun | None = None
         self._job: JobsReply | None = None  # what workers have done, if that is on show
+        self._wanted: _Choice = None  # the run or job that a user has chosen, None for the newest
         self._limits: Limits | None = None
         self._problem = ""  # why the machine was not measured
         self._make_controls()
@@ -109,7 +111,7 @@ class PlanTable(NamespaceWidget):
         self._on_change(self.workers.rows, lambda _worker: self._show_worker())
         self._head, self._notes, self._source = widgets.HTML(), widgets.HTML(), widgets.HTML()
         self._job_head = widgets.HTML()
-        self._on_change(self.run, lambda _number: self.redraws.throttle.request_now())
+        self._on_change(self.run, self._run_chosen)
         self._on_change(self.step, lambda _step: self._show_source())
         controls = widgets.HBox([self.run, self.measure_button], layout={"flex_flow": "row wrap"})
         self.children = (
@@ -136,7 +138,7 @@ class PlanTable(NamespaceWidget):
         except ProtocolError:
             return
         if describe.is_function(value) and name != self._function:
-            self._function = name
+            self._function, self._wanted = name, None
             self._set_options(self.run, self.run.options, None)
             if self.redraws.running:
                 self.redraws.throttle.request()
@@ -161,10 +163,15 @@ class PlanTable(NamespaceWidget):
     def _follow_jobs(self) -> Undo:
         return self.hub.pushes["jobs"].subscribe(lambda _head: self.redraws.throttle.request())
 
+    def _run_chosen(self, choice: _Choice) -> None:
+        """Kept beside the control, which another thread may be bringing in line at this moment."""
+        self._wanted = choice
+        self.redraws.throttle.request_now()
+
     @property
     def _number(self) -> int | None:
         """The run that was chosen, None for the newest and while a job is chosen."""
-        return self.run.value if isinstance(self.run.value, int) else None
+        return self._wanted if isinstance(self._wanted, int) else None
 
     def refresh(self) -> None:
         """Read the run on show again, and the job."""
@@ -181,13 +188,16 @@ class PlanTable(NamespaceWidget):
         with self._lock:
             self._job = jobs
             before, self._run = self._run, data.run
-            if self._function and self._run is None and self.run.value is None:
+            if self._function and self._run is None and self._wanted is None:
                 self._run = before  # the last one of it is not kept, but is still on show
             if self._run is None or before is None or self._run.run != before.run:
                 self._problem = ""
             self._limits = data.limits
             runs = [(_run_words(run), run.run) for run in reversed(data.runs or [])]
-            self._set_options(self.run, [NEWEST, *listed, *runs], self.run.value)
+            choices, chosen = [NEWEST, *listed, *runs], self._wanted
+            self._set_options(self.run, choices, chosen)
+            if self._wanted == chosen and chosen not in [choice for _, choice in choices]:
+                self._wanted = None  # it is not kept any more
         self._show()
         self._show_source()
 
@@ -198,7 +208,8 @@ class PlanTable(NamespaceWidget):
         """
         if head is None:
             return None, []
-        chosen: int | None = self.run.value[1] if isinstance(self.run.value, tuple) else None
+        wanted = self._wanted
+        chosen = wanted[1] if isinstance(wanted, tuple) else None
         try:
             data = self.hub.ask(Jobs(job=chosen, most=_MAX_LIVE_WORKERS))
         except ProtocolError as error:
@@ -309,7 +320,7 @@ class PlanTable(NamespaceWidget):
 
     def _only_job(self) -> bool:
         """Whether a job was chosen, and no run."""
-        return bool(self._above()) and isinstance(self.run.value, tuple)
+        return bool(self._above()) and isinstance(self._wanted, tuple)
 
     def _note_words(self, run: PlanRun) -> list[Html]:
         """What is told below the steps."""
@@ -375,7 +386,7 @@ class PlanTable(NamespaceWidget):
         above = []
         if job is not None and job.shown is not None:
             above = [job_view.text(job.shown, *job_view.fewer(job.rows, job.others))]
-        if above and (run is None or isinstance(self.run.value, tuple)):
+        if above and (run is None or isinstance(self._wanted, tuple)):
             return above[0]
         if run is None:
             return self._missing()

@@ -240,10 +240,11 @@ class TensorView(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
     def _read(self) -> np.ndarray:
         """The value as it is now; of a symbol the last one that is known."""
         try:
-            if self._computed is None:
+            computed = self._computed  # which another thread may close
+            if computed is None:
                 found = self._stored(self._value)
             else:
-                known = self._computed.recompute()
+                known = computed.recompute()
                 found = None if known is None else self._stored(known)
         except ArgumentError as error:
             self._set_message(error.reason)

@@ -20,7 +20,6 @@ class ValueTab(NamespaceWidget):
         super().__init__(namespace, [])
         self._names = names(namespace)
         self._wanted = ""
-        self._closed = False
         self.view: TensorView | None = None
         self.chosen = Dropdown(
             description="name",

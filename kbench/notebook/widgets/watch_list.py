@@ -162,7 +162,7 @@ class WatchList(NamespaceWidget):
         self._take(news, HELD if data.held else "")
 
     def _listen(self) -> Undo:
-        return self.hub.pushes["watch"].subscribe(self._told)
+        return self.hub.pushes["watch"].subscribe(self._while_open(self._told))
 
     def _told(self, data: JsonObject) -> None:
         self._take([WatchRow.from_json(row) for row in data["rows"]], "")
@@ -222,7 +222,8 @@ class WatchList(NamespaceWidget):
             ]
             message = self._message or self._held
             courses = [self._drawn(row.expression) for row in rows]
-        losses = Html("") if self._hub is None else self._hub.losses()
+        hub = self._hub
+        losses = Html("") if hub is None else hub.losses()
         if not rows:
             said = element("p", views.long(message or EMPTY), class_="kb-note", role="status")
             return views.styled(join([said, losses]))
@@ -251,7 +252,8 @@ class WatchList(NamespaceWidget):
                 self._known.get(expression) or WatchRow(expression=expression)
                 for expression in self.expressions
             ]
-        losses = [] if self._hub is None else self._hub.losses_text()
+        hub = self._hub
+        losses = [] if hub is None else hub.losses_text()
         head = ["watches", *(line(row) for row in rows)] if rows else [EMPTY]
         return "\n".join([*head, *losses])
 

@@ -171,7 +171,7 @@ def test_gradients_that_are_told_before_the_reply_stay(
 
     monkeypatch.setattr(part.hub, "ask", late)
     part.redraws.start()
-    assert "needs values for x" in text_of(part.html)
+    settled("needs values for x", part)
     part.close()
 
 

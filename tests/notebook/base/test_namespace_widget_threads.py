@@ -12,7 +12,7 @@ import pytest
 from waiting import wait_for, wait_for_words
 
 from kbench import backend as K
-from kbench.notebook import GradPanel, GraphView, TensorView, WatchList, explorer
+from kbench.notebook import GradPanel, GraphView, PlanTable, TensorView, WatchList, explorer
 from kbench.notebook.base import redraw
 
 ROUNDS = 15
@@ -108,6 +108,33 @@ def test_tabs_names_and_stores_at_once(names: dict[str, Any]) -> None:
     whole.close()
 
 
+@pytest.mark.parametrize("kind, control", [(PlanTable, "run"), (GradPanel, "look")])
+def test_a_choice_made_while_choices_are_brought_in_line_is_kept(
+    kind: Any, control: str, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A front end's messages come on another thread, between any two lines of a redraw."""
+    part = kind(namespace=names)
+    part._repr_mimebundle_()
+    names["train"]([np.ones((2, 3))])
+    part.refresh()
+    field = getattr(part, control)
+    wait_for(lambda: len(field.options) > 1)
+    chosen, bring_in_line = field.options[-1][1], part._set_options
+
+    def choose_first(one: Any, options: Any, value: object) -> None:
+        if one is field:
+            monkeypatch.undo()
+            field.value = chosen
+        bring_in_line(one, options, value)
+
+    monkeypatch.setattr(part, "_set_options", choose_first)
+    part.refresh()
+    wait_for(lambda: part._set_options == bring_in_line)
+    part.refresh()
+    wait_for(lambda: field.value == chosen)
+    part.close()
+
+
 @pytest.mark.parametrize("kind", [WatchList, GradPanel, GraphView])
 def test_closing_while_it_works(
     kind: Any, names: dict[str, Any], caplog: pytest.LogCaptureFixture
@@ -119,6 +146,36 @@ def test_closing_while_it_works(
         part.close()
         part._refresh_if_open()
     assert caplog.records == []
+
+
+@pytest.mark.parametrize("closes", [True, False])
+@pytest.mark.parametrize(
+    "kind, push, heard", [(WatchList, "watch", "_told"), (GradPanel, "gradient", "_take")]
+)
+def test_what_fails_is_told_unless_the_widget_was_closed_meanwhile(
+    kind: Any,
+    push: str,
+    heard: str,
+    closes: bool,
+    names: dict[str, Any],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reached = []
+
+    def fail(_self: Any, _data: object) -> None:
+        reached.append(1)
+        if closes:
+            part.close()
+        raise RuntimeError("drawn on what is gone")
+
+    monkeypatch.setattr(kind, heard, fail)
+    part = kind(namespace=names)
+    part._repr_mimebundle_()
+    part.hub.pushes[push].emit({})
+    assert reached
+    assert bool(caplog.records) is not closes
+    part.close()
 
 
 def test_a_press_never_waits_for_a_drawing() -> None:
