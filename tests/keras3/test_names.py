@@ -11,14 +11,13 @@ import pytest
 from keras import layers, ops
 from keras3_traces import in_a_trace
 
+from kbench import backend as K
 from kbench.api.operations import ArgumentError, ShapeError, walk
 from kbench.workbench.inspector.graph_calls import calls
 
 
 def made(monkeypatch, model, x, y):
     """The nodes of a step of training."""
-    from kbench import backend as K
-
     roots = []
     function = K.function
 
@@ -153,6 +152,11 @@ def test_an_error_in_a_layer_keeps_its_operands_and_names_the_layer():
             call()
         assert "\n  in layer 'inside' (Lambda), called with float32[" in str(caught.value)
         assert [operand.role for operand in caught.value.operands] == ["condition", "x", "y"]
+    product = layers.Lambda(lambda x: K.dot(x, K.ones((7, 5))), name="product")
+    with pytest.raises(ShapeError, match="^dot: inner sizes differ") as caught:  # none of Keras'
+        product(X)
+    assert "\n  in layer 'product' (Lambda), called with float32[" in str(caught.value)
+    assert [operand.role for operand in caught.value.operands] == ["x", "y"]
     with pytest.raises(ShapeError) as caught:
         layers.Embedding(3, 2, name="words")(np.array([[0, 9]]))
     assert str(caught.value).startswith("take: x is float32[3, 2], whose axis 0 has 3 entries;")

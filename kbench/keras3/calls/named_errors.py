@@ -21,7 +21,7 @@ PLAIN = (np.exceptions.AxisError, np.linalg.LinAlgError, ValueError, TypeError, 
 """Exactly the types of errors of NumPy and of plain checks; those of kbench say what they saw."""
 
 
-TOLD = "_keras_call_info_injected"
+KbenchError._keras_call_info_injected = True  # type: ignore[attr-defined]
 """By which Keras knows an error that tells of its call. It makes another one of any other, of the
 text alone; those of kbench have their operands, and get the layer (`training/layer.py`)."""
 
@@ -57,7 +57,6 @@ def _named(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         except KbenchError as error:
             if error.function:  # the function of K that this one calls
                 error.function = name
-            setattr(error, TOLD, True)
             raise
         except PLAIN as error:
             told = _told(name, function, error, given, named)
