@@ -111,7 +111,7 @@ class _Job(Generic[Result]):
         self.outcome: Outcome[Result] = Outcome()
         self.wake = threading.Event()  # it is done, or a cell has begun
         self.lock = fork_safety.lock()
-        self.over = False
+        self.begun = self.over = False
         self.random_state = random_state
         self._action = action
         self.thread = threading.Thread(target=self._run, name="kbench-beside", daemon=True)
@@ -119,6 +119,10 @@ class _Job(Generic[Result]):
     def _run(self) -> None:
         outcome, began = self.outcome, time.perf_counter()
         try:
+            with self.lock:
+                if self.over:  # it was stopped before it began
+                    return
+                self.begun = True
             try:
                 with read_only.evaluation(), scope.name_scope("watch"), np.errstate(all="ignore"):
                     outcome.value = self._action()
@@ -128,8 +132,10 @@ class _Job(Generic[Result]):
                 outcome.seconds = time.perf_counter() - began
                 with self.lock:
                     self.over = True
-        except Halted:  # it came as the action ended by itself
+        except Halted as error:  # it came before the action, or as that ended by itself
             self.over = True
+            if outcome.value is None and outcome.error is None:
+                outcome.error = error
         self.wake.set()
 
     def ended(self, seconds: float) -> bool:
@@ -138,6 +144,10 @@ class _Job(Generic[Result]):
 
     def halt(self) -> bool:
         """Stop the thread: the engine's way first, then Python's. False when it goes on."""
+        with self.lock:
+            if not self.begun:  # on a busy machine
+                self.over = True
+                return True
         ident = self.thread.ident or 0
         cancel.request(ident)
         deadline = time.monotonic() + STOP_SECONDS
@@ -252,7 +262,8 @@ class Sandbox:
             if not gone:
                 self._stuck.append(job.thread)
                 outcome = Outcome(seconds=seconds, used_random=outcome.used_random)
-            if not gone or isinstance(outcome.error, (Halted, KeyboardInterrupt)):
+            late = not job.begun
+            if late or not gone or isinstance(outcome.error, (Halted, KeyboardInterrupt)):
                 outcome.stopped = stopped
         with self._lock:
             self._restore_random()
