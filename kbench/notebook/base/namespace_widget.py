@@ -76,15 +76,11 @@ class NamespaceWidget(WithStaticTwin, widgets.VBox):  # type: ignore[misc]
                 self._sampled_cell = self.hub.inspector.sampling.cell
                 action()
 
-            return act
+            return self._while_open(act)
 
         between, beside = noted(sample), None if look is None else noted(look)
         self.redraws.wanted = wanted
-        self.redraws.add(
-            lambda: self.hub.inspector.sampling.add(
-                self._while_open(between), None if beside is None else self._while_open(beside)
-            )
-        )
+        self.redraws.add(lambda: self.hub.inspector.sampling.add(between, beside))
         self.redraws.add(courses.program.listen)
 
     _sampled_cell = 0

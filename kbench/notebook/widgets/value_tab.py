@@ -92,11 +92,10 @@ class ValueTab(NamespaceWidget):
 
     def close(self) -> None:
         """Stop and remove the view with the tab."""
+        super().close()
         with self._lock:  # no view is made behind this
-            self._closed = True
             if self.view is not None:
                 self.view.close()
-        super().close()
 
     def _static_text(self) -> str:
         return "nothing on view" if self.view is None else self.view._static_text()
