@@ -1,8 +1,10 @@
 """Backends in processes of their own, in turns.
 
-A backend's first process finds nothing: kbench an empty cache of kernels, the others perhaps files
-that no one has read yet. Its second process finds what the first left, and is what is measured. The
-losses of a batch and of an epoch must agree before anything is timed.
+A backend's first processes find nothing: kbench an empty cache of kernels, the others perhaps files
+that no one has read yet. Later ones find what the last of these left, and the last of them is what
+is measured. First batches are those of several processes, in turns: on a virtual machine, memory
+may take ten times as long to come for one process as for the next. The losses of a batch and of an
+epoch must agree before anything is timed.
 """
 
 from __future__ import annotations
@@ -26,6 +28,8 @@ PAUSE = 0.05
 """Seconds after a backend's round: threads of some look for work that long before they sleep."""
 IMPORTS = 5
 """Processes of each backend that import Keras and end."""
+FIRSTS = 5
+"""Processes of each backend whose first batch is timed, that find nothing; and as many later."""
 
 Row = dict[str, Any]
 
@@ -40,6 +44,7 @@ class Contest:
     def _around(self, name: str, cache: str) -> dict[str, str]:
         root = str(FOLDER.parents[1])
         own = {"KERAS_BACKEND": name, "KERAS_HOME": self._home, "KBENCH_CACHE_DIR": cache}
+        own["KBENCH_COMPILE_AFTER_EXIT"] = "0"  # it would compile beside the next process
         quiet = {"PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3"}
         return {**own, **quiet, "PYTHONPATH": root}
 
@@ -50,23 +55,20 @@ class Contest:
             self.versions[name] = process.hello["version"]
         return process
 
-    def _started(self, name: str, case: str, cache: str) -> tuple[Process, Row]:
-        process = self._process(name, cache)
-        if "error" in process.hello:
-            return process, dict(process.hello)
-        return process, process.ask("start", PATIENCE, name=case)
-
     def measure(self, case: str, rounds: int, seconds: float) -> dict[str, Row]:
         """The rows of one model, by backend."""
-        rows: dict[str, Row] = {}
         able: list[Process] = []
-        with tempfile.TemporaryDirectory() as cache:
+        with tempfile.TemporaryDirectory() as folder:
+            caches = [f"{folder}/{number}" for number in range(FIRSTS)]
             try:
-                for name in self.names:
-                    cold = self._cold(name, case, cache)
-                    process, rows[name] = self._started(name, case, cache)
-                    rows[name]["cold"] = cold
-                    able.append(process)
+                cold, able = self._first_batches(case, caches, epoch=False)
+                for process in able:
+                    if process.name == "kbench" and "error" not in cold["kbench"]:
+                        _compile_all(process)
+                    process.close()
+                rows, able = self._first_batches(case, caches[-1:] * FIRSTS, epoch=True)
+                for name, row in rows.items():
+                    row |= {"cold": cold[name].get("first"), **trouble(cold[name])}
                 _agree(rows)
                 for what in ("fit", "predict"):
                     _timed(able, rows, what, {"what": what}, rounds, seconds)
@@ -78,14 +80,32 @@ class Contest:
                     process.close()
         return rows
 
-    def _cold(self, name: str, case: str, cache: str) -> float | None:
-        """Seconds of the first batch in a process that finds nothing, which compiles to its end."""
-        process, row = self._started(name, case, cache)
-        for what in ("fit", "predict") if name == "kbench" and "error" not in row else ():
-            process.ask("choose", what=what)
-            process.ask("settle", PATIENCE)
-        process.close()
-        return row.get("first")
+    def _first_batches(
+        self, case: str, caches: list[str], epoch: bool
+    ) -> tuple[dict[str, Row], list[Process]]:
+        """The rows of backends, with their first batches in a process for each of the caches, in
+        turns; and their last processes, which go on for an `epoch`."""
+        rows: dict[str, Row] = {name: {} for name in self.names}
+        times: dict[str, list[Row]] = {name: [] for name in self.names}
+        last: dict[str, Process] = {}
+        for number, cache in enumerate(caches):
+            shift = number % len(self.names)
+            for name in self.names[shift:] + self.names[:shift]:
+                if name in last:
+                    last[name].close()
+                if "error" in rows[name]:
+                    continue
+                last[name] = process = self._process(name, cache)
+                rows[name] = trouble(process.hello)
+                if not rows[name]:
+                    goes_on = epoch and number == len(caches) - 1
+                    rows[name] = process.ask("start", PATIENCE, name=case, epoch=goes_on)
+                times[name].append(rows[name])
+        for name, row in rows.items():
+            if "error" not in row:
+                row["first"] = _least_to_most([one["first"] for one in times[name]])
+                row["first"]["system"] = median(one["system"] for one in times[name])
+        return rows, [last[name] for name in self.names]
 
     def measure_eager(self, names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
         """Rows by call and backend."""
@@ -125,16 +145,22 @@ class Contest:
                     if done.returncode == 0:
                         peaks[name] = int(done.stdout.split()[-1])
         return {
-            name: {
-                "median": median(times[name][1:]),
-                "low": min(times[name][1:]),
-                "high": max(times[name][1:]),
-                "peak": peaks[name],
-            }
+            name: {**_least_to_most(times[name][1:]), "peak": peaks[name]}
             if name in peaks
             else {"error": "the import failed"}
             for name in self.names
         }
+
+
+def _compile_all(process: Process) -> None:
+    """Have the kernels of training and predicting compiled, for the processes that come later."""
+    for what in ("fit", "predict"):
+        process.ask("choose", what=what)
+        process.ask("settle", PATIENCE)
+
+
+def _least_to_most(times: list[float]) -> Row:
+    return {"median": median(times), "low": min(times), "high": max(times)}
 
 
 def _agree(rows: dict[str, Row]) -> None:

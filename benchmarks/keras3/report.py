@@ -8,6 +8,7 @@ from typing import Any
 from tables import middle_half, seconds, table, wrong
 
 from .cases import BATCHES, CASES
+from .measure import FIRSTS
 
 DRAWN = "<!-- from here on drawn by kbench bench --keras3 -->"
 Rows = dict[str, dict[str, Any]]
@@ -24,6 +25,10 @@ def best_other(
         return None
     best = min(others, key=lambda name: others[name] or 0.0)
     return best, own / (others[best] or 1.0)
+
+
+def _first(row: dict[str, Any]) -> str:
+    return f"{middle_half(row)}, system {seconds(row['system'])}"
 
 
 def _cells(
@@ -70,12 +75,11 @@ def keras3_tables(report: dict[str, Any]) -> str:
             of("fit"),
             "A batch of `predict`.",
             of("predict"),
-            'The first batch of `fit`, from the compiled model on. "Cold" is the first process of '
-            "all, for which kbench has no kernels.",
-            models(
-                lambda row: f"{seconds(row['first'])} (cold {seconds(row['cold'] or 0.0)})",
-                lambda row: row["first"],
-            ),
+            f"The first batch of `fit`, from the compiled model on: median of {FIRSTS} processes "
+            "(least to most), and how long the system worked for it.",
+            models(lambda row: _first(row["first"]), lambda row: row["first"]["median"]),
+            "The same in the first process of all, for which kbench has no kernels.",
+            models(lambda row: _first(row["cold"]), lambda row: row["cold"]["median"]),
             "Peak memory of the process.",
             models(lambda row: f"{row['peak'] / 1e6:.0f} MB", lambda row: row["peak"]),
         ]

@@ -57,8 +57,9 @@ class Worker(worker.Worker):
         """Keras on this backend."""
         return (Kbench if name == "kbench" else Backend)(name, threads)
 
-    def start(self, name: str) -> dict[str, Any]:
-        """Build a model and fit one batch: seconds of both, and the memory before."""
+    def start(self, name: str, epoch: bool) -> dict[str, Any]:
+        """Build a model and fit one batch: seconds of both, those of the batch that the system took
+        for this process, and the memory before. Fit an `epoch`, too."""
         from keras3.cases import CASES
         from keras3.models import build
 
@@ -69,12 +70,14 @@ class Worker(worker.Worker):
         built = time.perf_counter()
         batch = CASES[name].batch
         self.fit: dict[str, Any] = {"batch_size": batch, "shuffle": False, "verbose": 0}
-        first = model.fit(inputs[:batch], targets[:batch], **self.fit).history["loss"]
-        at = time.perf_counter()
-        losses = model.fit(inputs, targets, **self.fit).history["loss"]
+        system = os.times().system
+        losses = list(model.fit(inputs[:batch], targets[:batch], **self.fit).history["loss"])
+        at, system = time.perf_counter(), os.times().system - system
+        if epoch:
+            losses += model.fit(inputs, targets, **self.fit).history["loss"]
         self.model, self.inputs, self.targets = model, inputs, targets
-        row = {"build": built - begun, "first": at - built, "before": before}
-        return {**row, "losses": [float(loss) for loss in first + losses]}
+        row = {"build": built - begun, "first": at - built, "system": system, "before": before}
+        return {**row, "losses": [float(loss) for loss in losses]}
 
     def choose(self, what: str) -> dict[str, Any]:
         """What a round calls: `fit` or `predict`, over all batches."""

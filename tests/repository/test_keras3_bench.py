@@ -12,6 +12,43 @@ def _programs(monkeypatch):
         yield
 
 
+class _Starting:
+    """A backend's process, which is noted with its cache; the third of `jax` fails."""
+
+    def __init__(self, name, cache, noted, opened):
+        self.name, self._cache, self._noted, self._opened = name, cache, noted, opened
+        self.hello = {"version": "1"}
+        opened.append(self)
+
+    def ask(self, do, patience=0.0, **arguments):
+        self._noted.append((self.name, self._cache, arguments["epoch"]))
+        turn = len([one for one in self._noted if one[0] == self.name])
+        if self.name == "jax" and turn == 3:
+            return {"error": "has ended"}
+        return {"first": float(turn), "system": 0.5, "losses": [1.0]}
+
+    def close(self):
+        self._opened.remove(self)
+
+
+def test_first_batches_are_those_of_processes_in_turns(monkeypatch):
+    from keras3 import measure
+
+    noted, opened = [], []
+    contest = measure.Contest(["kbench", "jax"], "python", 2, "home")
+    monkeypatch.setattr(
+        contest, "_process", lambda name, cache: _Starting(name, cache, noted, opened)
+    )
+    rows, able = contest._first_batches("mlp", ["a", "b", "c", "d"], epoch=True)
+    turns = "kbench a, jax a, jax b, kbench b, kbench c, jax c, kbench d"
+    assert ", ".join(f"{name} {cache}" for name, cache, _ in noted) == turns
+    assert [goes_on for _, _, goes_on in noted] == [False] * 6 + [True]
+    assert rows["kbench"]["first"] == {"median": 2.5, "low": 1.0, "high": 4.0, "system": 0.5}
+    assert rows["jax"] == {"error": "has ended"}
+    assert [one.name for one in able] == ["kbench", "jax"]
+    assert opened == able[:1]  # the one that failed was closed; to close it again does nothing
+
+
 class _Fake:
     """A backend whose rounds are noted; `broken` ones fail in the second."""
 
@@ -63,8 +100,9 @@ def _spread(median):
 
 
 def _row(time):
-    row = {"fit": _spread(time), "predict": _spread(time / 3), "first": time * 100}
-    return {**row, "cold": time * 200, "peak": 5e8}
+    row = {"fit": _spread(time), "predict": _spread(time / 3), "peak": 5e8}
+    first = {"first": time * 100, "cold": time * 200}
+    return row | {what: _spread(one) | {"system": one / 4} for what, one in first.items()}
 
 
 def test_tables_name_the_best_other_backend():
@@ -87,7 +125,8 @@ def test_tables_name_the_best_other_backend():
     text = keras3_tables(report)
     first = "| `mlp` | 2 ms (1.8 ms to 2.2 ms) | 4 ms (3.6 ms to 4.4 ms) | !! losses / off | jax |"
     assert f"{first} 0.50 |" in text
-    assert "| `mlp` | 200 ms (cold 400 ms) |" in text
+    assert "| `mlp` | 200 ms (180 ms to 220 ms), system 50 ms |" in text
+    assert "| `mlp` | 400 ms (360 ms to 440 ms), system 100 ms |" in text
     assert "| `add` | 4 us (3.6 us to 4.4 us) | 4 us (3.6 us to 4.4 us) | !! not measured |" in text
     assert "| memory | 200 MB | 200 MB | 200 MB | jax | 1.00 |" in text
     assert line("mlp", rows).endswith("torch !! losses / off  | 0.50 of jax")
