@@ -15,6 +15,7 @@ from kbench.engine.core import cancel, fork_safety
 from kbench.engine.core.csr import Held, copied, is_csr
 from kbench.engine.jit import fast_call
 from kbench.engine.kernels.data import strided_copy
+from kbench.engine.runtime.workspace import fresh_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -99,7 +100,7 @@ class Pool:
             for block in blocks:
                 if sys.getrefcount(block) <= _ALONE:
                     return block
-            fresh = np.empty(size, np.uint8)
+            fresh = fresh_bytes(size)
             if self._bytes + size > MAX_FREE_BYTES:
                 self._drop_free()
             blocks.append(fresh)
