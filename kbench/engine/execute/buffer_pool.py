@@ -15,7 +15,6 @@ from kbench.engine.core import cancel, fork_safety
 from kbench.engine.core.csr import Held, copied, is_csr
 from kbench.engine.jit import fast_call
 from kbench.engine.kernels.data import strided_copy
-from kbench.engine.runtime.workspace import fresh_bytes
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -29,6 +28,28 @@ MIN_POOLED_BYTES = 64 * 1024
 served by the allocator as fast."""
 MAX_FREE_BYTES = 1 << 31
 """Bytes of free blocks that the pool holds at the most."""
+MIN_MAPPED_BYTES = 1 << 22
+"""Bytes of memory from which NumPy asks Linux for huge pages."""
+
+
+def fresh_bytes(size: int) -> np.ndarray:
+    """So many bytes that nobody has used, in pages as the system gives them by itself.
+
+    NumPy asks for huge pages. A virtual machine that reports free pages to its host has given those
+    back, and waits for each: docs/keras3_speed.md has first batches with them and without.
+
+    Raises:
+        MemoryError: there is not so much.
+    """
+    if size < MIN_MAPPED_BYTES or sys.platform != "linux":
+        return np.empty(size, np.uint8)
+    import mmap  # here, as the first call of most programs needs none
+
+    try:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"unable to allocate {size:,} bytes") from error
+    return np.frombuffer(memory, np.uint8)
 
 
 class HoldsArray(Protocol):

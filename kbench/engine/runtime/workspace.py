@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import sys
 from contextlib import suppress
 
 import numpy as np
@@ -29,30 +28,6 @@ SHARED_BYTES = 1 << 25
 """Bytes that launches of replays share."""
 
 
-MIN_MAPPED_BYTES = 1 << 22
-"""Bytes of memory from which NumPy asks Linux for huge pages."""
-
-
-def fresh_bytes(size: int) -> Array:
-    """So many bytes that nobody has used, in pages as the system gives them by itself.
-
-    NumPy asks for huge pages. A virtual machine that reports free pages to its host has given those
-    back: 160 MB of them took 0.4 s to come, and as usual pages 0.05 to 0.1 s. Kernels were as fast.
-
-    Raises:
-        MemoryError: there is not so much.
-    """
-    if size < MIN_MAPPED_BYTES or sys.platform != "linux":
-        return np.empty(size, np.uint8)
-    import mmap  # here, as the first call of most programs needs none
-
-    try:
-        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError as error:
-        raise MemoryError(f"unable to allocate {size:,} bytes") from error
-    return np.frombuffer(memory, np.uint8)
-
-
 class NoRoomError(Exception):
     """More scratch memory is asked for than launches share."""
 
@@ -61,7 +36,7 @@ class _Block:
     """Memory from a cache line on."""
 
     def __init__(self, size: int) -> None:
-        self.memory = fresh_bytes(size + ALIGN_BYTES)  # pages come when they are used
+        self.memory = np.empty(size + ALIGN_BYTES, np.uint8)  # pages come when they are used
         address = self.memory.ctypes.data
         self.shift = -address % ALIGN_BYTES
         self.begin, self.size = address + self.shift, size
