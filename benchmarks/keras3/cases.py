@@ -9,6 +9,8 @@ from typing import Any
 SEED = 20261126
 BATCHES = 20
 """Steps of one `fit`, whose time is divided by them: callbacks and the start of an epoch count."""
+FIRSTS = 5
+"""Processes of each backend whose first batch is timed, that find nothing; and as many later."""
 TOLERANCE = 1e-4
 """Of the loss of the first batch: float32 through twenty layers, each backend in its own order."""
 LATER_TOLERANCE = 2e-2

@@ -19,7 +19,7 @@ from typing import Any
 from measuring import spread, timed_in_turns, trouble
 from process import Process, users_environment
 
-from .cases import BATCHES, LATER_TOLERANCE, TOLERANCE
+from .cases import BATCHES, FIRSTS, LATER_TOLERANCE, TOLERANCE
 
 FOLDER = Path(__file__).resolve().parent
 PATIENCE = 240.0
@@ -28,8 +28,6 @@ PAUSE = 0.05
 """Seconds after a backend's round: threads of some look for work that long before they sleep."""
 IMPORTS = 5
 """Processes of each backend that import Keras and end."""
-FIRSTS = 5
-"""Processes of each backend whose first batch is timed, that find nothing; and as many later."""
 
 Row = dict[str, Any]
 
@@ -44,8 +42,8 @@ class Contest:
     def _around(self, name: str, cache: str) -> dict[str, str]:
         root = str(FOLDER.parents[1])
         own = {"KERAS_BACKEND": name, "KERAS_HOME": self._home, "KBENCH_CACHE_DIR": cache}
-        own["KBENCH_COMPILE_AFTER_EXIT"] = "0"  # it would compile beside the next process
         quiet = {"PYTHONWARNINGS": "ignore", "TF_CPP_MIN_LOG_LEVEL": "3"}
+        quiet["KBENCH_COMPILE_AFTER_EXIT"] = "off"  # it would compile beside the next process
         return {**own, **quiet, "PYTHONPATH": root}
 
     def _process(self, name: str, cache: str) -> Process:
@@ -57,37 +55,35 @@ class Contest:
 
     def measure(self, case: str, rounds: int, seconds: float) -> dict[str, Row]:
         """The rows of one model, by backend."""
-        able: list[Process] = []
+        last: dict[str, Process] = {}
         with tempfile.TemporaryDirectory() as folder:
             caches = [f"{folder}/{number}" for number in range(FIRSTS)]
             try:
-                cold, able = self._first_batches(case, caches, epoch=False)
-                for process in able:
-                    if process.name == "kbench" and "error" not in cold["kbench"]:
-                        _compile_all(process)
-                    process.close()
-                rows, able = self._first_batches(case, caches[-1:] * FIRSTS, epoch=True)
+                cold = self._first_batches(case, caches, last)
+                if "error" not in cold["kbench"]:
+                    _compile_all(last["kbench"])
+                rows = self._first_batches(case, caches[-1:] * FIRSTS, last, epoch=True)
                 for name, row in rows.items():
                     row |= {"cold": cold[name].get("first"), **trouble(cold[name])}
                 _agree(rows)
+                able = [last[name] for name in self.names]
                 for what in ("fit", "predict"):
                     _timed(able, rows, what, {"what": what}, rounds, seconds)
                 for process in able:
                     if "error" not in rows[process.name]:
                         rows[process.name]["peak"] = process.ask("memory", reset=False)["peak"]
             finally:
-                for process in able:
+                for process in last.values():
                     process.close()
         return rows
 
     def _first_batches(
-        self, case: str, caches: list[str], epoch: bool
-    ) -> tuple[dict[str, Row], list[Process]]:
+        self, case: str, caches: list[str], last: dict[str, Process], epoch: bool = False
+    ) -> dict[str, Row]:
         """The rows of backends, with their first batches in a process for each of the caches, in
-        turns; and their last processes, which go on for an `epoch`."""
+        turns. Each takes the place of the `last` one; what is left there goes on for an `epoch`."""
         rows: dict[str, Row] = {name: {} for name in self.names}
         times: dict[str, list[Row]] = {name: [] for name in self.names}
-        last: dict[str, Process] = {}
         for number, cache in enumerate(caches):
             shift = number % len(self.names)
             for name in self.names[shift:] + self.names[:shift]:
@@ -105,7 +101,7 @@ class Contest:
             if "error" not in row:
                 row["first"] = _least_to_most([one["first"] for one in times[name]])
                 row["first"]["system"] = median(one["system"] for one in times[name])
-        return rows, [last[name] for name in self.names]
+        return rows
 
     def measure_eager(self, names: list[str], rounds: int, seconds: float) -> dict[str, Any]:
         """Rows by call and backend."""

@@ -7,8 +7,7 @@ from typing import Any
 
 from tables import middle_half, seconds, table, wrong
 
-from .cases import BATCHES, CASES
-from .measure import FIRSTS
+from .cases import BATCHES, CASES, FIRSTS
 
 DRAWN = "<!-- from here on drawn by kbench bench --keras3 -->"
 Rows = dict[str, dict[str, Any]]

@@ -34,19 +34,21 @@ class _Starting:
 def test_first_batches_are_those_of_processes_in_turns(monkeypatch):
     from keras3 import measure
 
-    noted, opened = [], []
+    noted, opened, last = [], [], {}
     contest = measure.Contest(["kbench", "jax"], "python", 2, "home")
     monkeypatch.setattr(
         contest, "_process", lambda name, cache: _Starting(name, cache, noted, opened)
     )
-    rows, able = contest._first_batches("mlp", ["a", "b", "c", "d"], epoch=True)
+    rows = contest._first_batches("mlp", ["a", "b", "c", "d"], last, epoch=True)
     turns = "kbench a, jax a, jax b, kbench b, kbench c, jax c, kbench d"
     assert ", ".join(f"{name} {cache}" for name, cache, _ in noted) == turns
     assert [goes_on for _, _, goes_on in noted] == [False] * 6 + [True]
     assert rows["kbench"]["first"] == {"median": 2.5, "low": 1.0, "high": 4.0, "system": 0.5}
     assert rows["jax"] == {"error": "has ended"}
-    assert [one.name for one in able] == ["kbench", "jax"]
-    assert opened == able[:1]  # the one that failed was closed; to close it again does nothing
+    assert {name: one.name for name, one in last.items()} == {"kbench": "kbench", "jax": "jax"}
+    assert opened == [
+        last["kbench"]
+    ]  # the one that failed was closed; to close it again does nothing
 
 
 class _Fake:
