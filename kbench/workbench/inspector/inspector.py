@@ -176,10 +176,9 @@ class Inspector:
         if self._pushing:
             self._pace.cell_started()
         self._job_verbs.cell_started()
-        self._sandbox.block()
-        self._gradient_verbs.sandbox.block()
+        for sandbox in self._sandboxes():
+            sandbox.block()
         self.sampling.cell_started()
-        self._nan_verbs.sandbox.block()
 
     def cell_ended(self, number: int | None = None) -> None:
         """A cell has ended: apply what waited, look which names were rebound, keep their values.
@@ -189,9 +188,8 @@ class Inspector:
         self._busy = False
         self.sampling.cell_ended()
         self._pace.cell_ended()
-        self._sandbox.unblock()
-        self._gradient_verbs.sandbox.unblock()
-        self._nan_verbs.sandbox.unblock()
+        for sandbox in self._sandboxes():
+            sandbox.unblock()
         self._watch_verbs.watches.cell_ended()
         self._view.code_runs += 1
         queued, self._queued_config = self._queued_config, {}
@@ -218,7 +216,12 @@ class Inspector:
         self._nan_verbs.close()
         self._compare_verbs.close()
         self._job_verbs.close()
+        for sandbox in self._sandboxes():  # what still stops must not undo draws of what follows
+            sandbox.close()
         self._wake.set()
+
+    def _sandboxes(self) -> tuple[Sandbox, ...]:
+        return self._sandbox, self._gradient_verbs.sandbox, self._nan_verbs.sandbox
 
     def handle(self, raw: object) -> JsonObject:
         """The reply to a request, whatever the request is."""

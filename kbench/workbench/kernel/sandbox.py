@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -28,6 +28,8 @@ STOP_SECONDS = 0.25
 """After which what does not stop is left alone."""
 MAX_STUCK_THREADS = 2
 """Threads left alone, from which on nothing new is begun."""
+REST_SECONDS = 0.02
+"""For which the state of the random numbers is watched, to see whether other threads draw."""
 
 
 Value = TypeVar("Value", covariant=True)  # whoever has an outcome only reads it
@@ -91,28 +93,87 @@ class _RandomState:
     def __init__(self) -> None:
         self._numpy, self._python = np.random.get_state(), random.getstate()
 
-    def restore(self) -> bool:
-        """Put it back; True when it was another."""
+    def moved(self) -> bool:
+        """Whether anybody has drawn since."""
         now: Any = np.random.get_state()
         then: Any = self._numpy
         same = now[0] == then[0] and now[2:] == then[2:] and np.array_equal(now[1], then[1])
-        if not same:
-            np.random.set_state(then)
-        if random.getstate() != self._python:
-            random.setstate(self._python)
-            return True
-        return not same
+        return not same or random.getstate() != self._python
+
+    def restore(self) -> bool:
+        """Put it back; True when it was another."""
+        if not self.moved():
+            return False
+        np.random.set_state(self._numpy)
+        random.setstate(self._python)
+        return True
+
+
+class _Draws:
+    """Undoes what is drawn beside the program, by all that runs there at a time.
+
+    They share the state from before the first of them: who put back a state of its own would keep
+    what another had drawn until then.
+    """
+
+    def __init__(self) -> None:
+        self._lock = fork_safety.lock()
+        self._before: _RandomState | None = None
+        self._running = 0
+        self._moves = 0
+
+    def begin(self) -> _Visit:
+        """Somebody begins to run beside the program."""
+        with self._lock:
+            if self._before is None:
+                self._before, self._running = _RandomState(), 0
+            self._running += 1
+            return _Visit(self._before, self._moves)
+
+    def end(self, visit: _Visit) -> bool:
+        """It has ended; whether anybody has drawn meanwhile, which is undone."""
+        with self._lock:
+            if visit.before is self._before:
+                self._moves += visit.before.restore()
+                self._running -= 1
+                if not self._running:
+                    self._before = None
+            return self._moves != visit.moves
+
+    def undo(self) -> None:
+        """The program goes on: what is drawn from now on may be its own."""
+        with self._lock:
+            if self._before is not None:
+                self._moves += self._before.restore()
+                self._before = None
+
+
+class _Visit(NamedTuple):
+    before: _RandomState
+    moves: int  # times that draws were undone, until it began
+
+
+_draws = _Draws()
+ALONE = fork_safety.lock()
+"""Held by whoever runs something again, to see whether that draws: one of all sandboxes."""
+
+
+def others_draw() -> bool:
+    """Whether another thread draws random numbers within a moment, in which the caller rests."""
+    state = _RandomState()
+    time.sleep(REST_SECONDS)
+    return state.moved()
 
 
 class _Job(Generic[Result]):
     """One thread, from its beginning to its end."""
 
-    def __init__(self, action: Callable[[], Result], random_state: _RandomState | None) -> None:
+    def __init__(self, action: Callable[[], Result], visit: _Visit | None) -> None:
         self.outcome: Outcome[Result] = Outcome()
         self.wake = threading.Event()  # it is done, or a cell has begun
         self.lock = fork_safety.lock()
         self.begun = self.over = False
-        self.random_state = random_state
+        self.visit = visit
         self._action = action
         self.thread = threading.Thread(target=self._run, name="kbench-beside", daemon=True)
 
@@ -194,6 +255,11 @@ class Sandbox:
 
     def block(self) -> None:
         """A cell begins: what runs shall stop. Returns at once."""
+        _draws.undo()
+        self.close()
+
+    def close(self) -> None:
+        """Stop what runs, undo its draws, and begin nothing more. Returns at once."""
         with self._lock:
             self._blocked = True
             self._restore_random()
@@ -210,14 +276,12 @@ class Sandbox:
             if self._job is not None:
                 self._job.wake.set()
 
-    def _restore_random(self) -> bool:
+    def _restore_random(self) -> None:
         """Undo draws, once, and never after a cell has begun: then they may be the cell's."""
         job = self._job
-        if job is None or job.random_state is None:
-            return False
-        random_state, job.random_state = job.random_state, None
-        job.outcome.used_random = random_state.restore()
-        return job.outcome.used_random
+        if job is not None and job.visit is not None:
+            visit, job.visit = job.visit, None
+            job.outcome.used_random = _draws.end(visit)
 
     def run_in_cell(
         self, action: Callable[[], Result], seconds: float, wait: float = 0.0
@@ -245,8 +309,7 @@ class Sandbox:
         with self._lock:
             if self._blocked and not in_cell:
                 return Outcome(stopped="cell")
-            state = _RandomState() if self._restores_random else None
-            job = _Job(action, state)
+            job = _Job(action, _draws.begin() if self._restores_random else None)
             self._job = job
         job.thread.start()
         try:
@@ -261,12 +324,13 @@ class Sandbox:
                 gone = job.halt()
             if not gone:
                 self._stuck.append(job.thread)
-                outcome = Outcome(seconds=seconds, used_random=outcome.used_random)
+                outcome = Outcome(seconds=seconds)
             late = not job.begun
             if late or not gone or isinstance(outcome.error, (Halted, KeyboardInterrupt)):
                 outcome.stopped = stopped
         with self._lock:
             self._restore_random()
+            outcome.used_random = job.outcome.used_random
             self._job = None
         return outcome
 

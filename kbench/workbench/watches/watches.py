@@ -27,7 +27,7 @@ from kbench.engine.inspect import describe
 from kbench.engine.runtime import config
 from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
-from kbench.workbench.kernel.sandbox import Outcome, Sandbox
+from kbench.workbench.kernel.sandbox import ALONE, Outcome, Sandbox, others_draw
 from kbench.workbench.protocol.findings import WatchRow
 from kbench.workbench.session.async_safe_event import AsyncSafeEvent
 from kbench.workbench.watches import expressions
@@ -59,6 +59,8 @@ _MAX_SKIPPED_CHANGES = 64
 """That a slow one sits out at most."""
 MAX_HISTORY = 24
 """Of the last values of a scalar, each another than the one before: as many as bars have room."""
+MAX_DOUBTS = 3
+"""Times that what seems to draw random numbers is evaluated again before it is refused."""
 _HISTORY_DIGITS = 4
 """Of each: they are drawn as bars."""
 Stamp = tuple[int, int, int]
@@ -334,9 +336,12 @@ class Watches:
             return True
         budget = FORCED_BUDGET_SECONDS if forced else BUDGET_SECONDS
         run = self.sandbox.run_in_cell if in_cell else self.sandbox.run
-        outcome = run(lambda: _worded(code, names, self._fed), budget)
-        if outcome.used_random:  # or another thread has drawn meanwhile: who draws, draws again
-            outcome = run(lambda: _worded(code, names, self._fed), budget)
+        outcome, others = run(lambda: _worded(code, names, self._fed), budget), False
+        for _ in range(1 if outcome.stopped else MAX_DOUBTS):
+            if outcome.used_random:  # or another thread has drawn: who draws, draws again
+                with ALONE:
+                    others = others_draw()
+                    outcome = run(lambda: _worded(code, names, self._fed), budget)
         if outcome.stopped == "cell" or (in_cell and outcome.stopped == "stuck"):
             return False
         with self._lock:  # whoever asks meanwhile gets the old value with its old count
@@ -345,18 +350,20 @@ class Watches:
                 watch.stamp = stamp
             if in_cell and not outcome.stopped:
                 watch.begin_live()
-            self._take(watch, outcome, budget)
+            self._take(watch, outcome, budget, others)
             if not in_cell:
                 watch.at_start = None
             watch.count += 1
         return True
 
-    def _take(self, watch: Watch, outcome: Outcome[Found], budget: float) -> None:
+    def _take(self, watch: Watch, outcome: Outcome[Found], budget: float, others: bool) -> None:
         watch.seconds = outcome.seconds
         if outcome.used_random:
             reason = "it drew random numbers, which your program would then miss"
+            if others:
+                reason = "another thread draws random numbers, and this may draw some as well"
             watch.take(Found("refused", reason))
-            watch.banned = True
+            watch.banned = not others
         elif outcome.stopped:
             watch.misses += 1
             watch.skip = min(2**watch.misses - 1, _MAX_SKIPPED_CHANGES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 
 import kbench as K
 from kbench.engine.runtime import config
+from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.kernel import sandbox
 from kbench.workbench.kernel.sandbox import Sandbox
 from kbench.workbench.protocol.findings import WatchRow
@@ -196,6 +198,70 @@ def test_a_watch_leaves_the_programs_random_numbers_alone(
     assert "drew random numbers" in shown[2]
     board.cell_ended()
     assert row(board, "drawn()", force=True).state == "refused"
+
+
+def test_what_other_threads_draw_is_not_laid_to_a_watch(
+    board: Watches, names: dict[str, Any]
+) -> None:
+    """As long as one draws, nobody can say; when it rests, the watch is evaluated."""
+    ends = threading.Event()
+
+    def draw() -> None:
+        while not ends.wait(1e-4):
+            random.random()
+
+    drawing = threading.Thread(target=draw)
+    drawing.start()
+    names["slowly"] = lambda: time.sleep(0.02) or 3
+    found = row(board, "slowly()")
+    ends.set()
+    drawing.join()
+    assert found.state == "refused" and "another thread draws" in found.text
+    board.cell_ended()
+    assert row(board, "slowly()").text == "3"
+
+
+def test_watches_of_two_boards_do_not_take_each_others_draws(
+    board: Watches, names: dict[str, Any]
+) -> None:
+    """One evaluates what draws, the other what does not; the program's numbers stay."""
+    names["slowly"] = lambda: time.sleep(0.002) or 3
+    names["draws"] = lambda: (random.random(), time.sleep(0.001), np.random.rand())[0]
+    other = Watches(lambda: names)
+    before = random.getstate(), np.random.get_state()[2]
+    rows: list[WatchRow] = []
+    drawers = [f"draws() + {number}" for number in range(20)]
+    beside = threading.Thread(target=lambda: rows.extend(other.evaluate_now(drawers)))
+    beside.start()
+    found = set()
+    while beside.is_alive():
+        board.cell_ended()
+        found.add(row(board, "slowly()").text)
+    other.close()
+    assert found == {"3"}
+    assert {one.state for one in rows} == {"refused"}
+    assert (random.getstate(), np.random.get_state()[2]) == before
+
+
+def test_a_closed_inspector_undoes_no_draws_of_what_follows(names: dict[str, Any]) -> None:
+    """What a watch still does when its widget is closed is stopped, and restores nothing later."""
+    inspector = Inspector(names)
+    sandbox, begun = inspector.sandbox, threading.Event()
+
+    def deaf() -> None:
+        begun.set()
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end:
+            with contextlib.suppress(BaseException):
+                time.sleep(0.01)
+
+    running = threading.Thread(target=lambda: sandbox.run(deaf, 5.0))
+    running.start()
+    assert begun.wait(30)
+    inspector.close()
+    drawn = random.random(), np.random.rand()
+    running.join()
+    assert (random.random(), np.random.rand()) != drawn
 
 
 def test_another_thread_that_draws_meanwhile_bans_no_watch(
