@@ -40,6 +40,7 @@ Row = dict[str, Any]
 
 
 def _mlp(layers: Any) -> tuple[list[Any], tuple[int, ...]]:
+    """784-512-512-10."""
     return [
         layers.Dense(512, activation="relu", input_shape=(784,)),
         layers.Dense(512, activation="relu"),
@@ -48,6 +49,7 @@ def _mlp(layers: Any) -> tuple[list[Any], tuple[int, ...]]:
 
 
 def _cnn(layers: Any) -> tuple[list[Any], tuple[int, ...]]:
+    """28x28x1, conv 32 and 64 with batch normalization, pools."""
     return [
         layers.Conv2D(32, 3, use_bias=False, input_shape=(28, 28, 1)),
         layers.BatchNormalization(),
@@ -63,6 +65,7 @@ def _cnn(layers: Any) -> tuple[list[Any], tuple[int, ...]]:
 
 
 def _lstm(layers: Any) -> tuple[list[Any], tuple[int, ...]]:
+    """LSTM 128 over 50 steps of 64 numbers."""
     return [
         layers.LSTM(128, input_shape=(50, 64)),
         layers.Dense(10, activation="softmax"),

@@ -36,15 +36,19 @@ from pathlib import Path
 from typing import Any
 
 import cluster
+import scaling
 from cold import MODELS, cold_table, contestants, measure_cold
 from figures import BEFORE, KEPT
 from first import measure_first
 from forms import FORMS, forms_table, measure_forms
 from forms import page as forms_page
 from fresh import FRESH, measure_fresh
+from inference.cases import CASES as FOR_INFERENCE
 from inference.command import run_inference
-from inference.runners import PEERS as FOR_INFERENCE
-from keras3.cases import PEERS as FOR_KERAS3
+from inference.runners import PEERS as INFERENCE_PEERS
+from keras3.cases import CASES as FOR_KERAS3
+from keras3.cases import EAGER
+from keras3.cases import PEERS as KERAS3_PEERS
 from keras3.command import run_keras3
 from libraries import MODULES
 from measuring import SEED, measure
@@ -52,7 +56,6 @@ from memory import measure_memory
 from page_parts import cores
 from process import KEPT as KEEPING
 from process import Process
-from scaling import add_options, run_scaling
 from tables import first_line, line, markdown
 from workloads import WORKLOADS, Workload
 
@@ -88,7 +91,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--memory", action="store_true", help="of training, instead of the table")
     parser.add_argument("--forms", action="store_true", help="what forms pay, instead of the table")
     parser.add_argument("--cold", action="store_true", help="from nothing, instead of the table")
-    add_options(parser)
+    scaling.add_options(parser)
     cluster.add_options(parser)
     parser.add_argument("--inference", action="store_true", help="models, instead of the table")
     parser.add_argument("--keras3", action="store_true", help="models, instead of the table")
@@ -97,14 +100,14 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--lock", metavar="FILE", help="held during a workload: take turns by it")
     parser.add_argument("--json", metavar="FILE", help="write everything measured")
     parser.add_argument("--markdown", metavar="FILE", help="write the tables")
-    parser.add_argument("--list", action="store_true", help="list the workloads")
+    parser.add_argument("--list", action="store_true", help="list what can be measured, for --only")
     options = parser.parse_args(arguments)
     usual = QUICK if options.quick else {**USUAL, "rounds": 1} if options.cold else USUAL
     options.rounds = usual["rounds"] if options.rounds is None else options.rounds
     options.seconds = usual["seconds"] if options.seconds is None else options.seconds
     if options.peers is None:
-        libraries = FOR_KERAS3 if options.keras3 else FOR_INFERENCE if options.inference else PEERS
-        options.peers = ",".join(libraries)
+        libraries = INFERENCE_PEERS if options.inference else PEERS
+        options.peers = ",".join(KERAS3_PEERS if options.keras3 else libraries)
     if options.against is not None:
         if not Path(options.against, "kbench", "__init__.py").is_file():
             parser.error(f"--against takes a folder that holds a folder kbench: {options.against}")
@@ -249,6 +252,29 @@ def _chosen(names: Any, only: str) -> list[str]:
     return [name for name in names if any(one in name for one in parts)]
 
 
+def _catalogue(options: argparse.Namespace) -> dict[str, str]:
+    """All that may be measured as `options` ask, and a note of each; `--only` chooses of these."""
+    if options.forms:
+        return {name: one.what for name, one in FORMS.items()}
+    if options.cold:
+        return {name: str(model.__doc__) for name, model in MODELS.items()}
+    if options.inference:
+        return {name: one.note for name, one in FOR_INFERENCE.items()}
+    if options.keras3:
+        notes = {name: one.note for name, one in FOR_KERAS3.items()}
+        return notes | {"eager": ", ".join(EAGER), "imports": "import keras"}
+    if options.scaling:
+        return scaling.catalogue()
+    if options.cluster:
+        return {name: str(model.__doc__) for name, model in cluster.MODELS.items()}
+    workloads = {
+        name: one.note for name, one in WORKLOADS.items() if not (options.quick and one.long)
+    }
+    if options.memory:
+        return {name: note for name, note in workloads.items() if WORKLOADS[name].mode == "train"}
+    return workloads | {name: one.note for name, one in FRESH.items()}
+
+
 def _first(chosen: list[Workload], options: argparse.Namespace) -> dict[str, Any]:
     """First calls; the kernels of all of them share one new folder."""
     found = {}
@@ -345,6 +371,15 @@ def _write(file: str | None, text: str) -> None:
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print the tables, write the files; 1 when kbench's values are wrong."""
     options = _options(arguments)
+    catalogue = _catalogue(options)
+    names = _chosen(catalogue, options.only)
+    if options.list:
+        print("\n".join(f"{name:<28}{catalogue[name]}".rstrip() for name in names))
+        return 0
+    if not names:
+        some = [*list(catalogue)[:12], *(["and more (--list)"] if len(catalogue) > 12 else [])]
+        print(f"no name contains {options.only!r}: {', '.join(some)}", file=sys.stderr)
+        return 2
     if options.forms:
         return _forms(options)
     if options.cold:
@@ -354,22 +389,11 @@ def main(arguments: list[str] | None = None) -> int:
     if options.keras3:
         return run_keras3(options, _peers(options), Turns(options.lock), processor())
     if options.scaling:
-        return run_scaling(options, Turns(options.lock), processor())
+        return scaling.run_scaling(options, Turns(options.lock), processor())
     if options.cluster:
         return cluster.run_cluster(options, Turns(options.lock), processor())
-    chosen = _chosen(WORKLOADS, options.only)
-    if options.quick:
-        chosen = [name for name in chosen if not WORKLOADS[name].long]
-    fresh = _chosen(FRESH, options.only) if options.only or options.fresh else []
-    if options.list:
-        for name in chosen:
-            print(f"{name:<28}{WORKLOADS[name].note}")
-        for name in fresh or FRESH:
-            print(f"{name:<28}{FRESH[name].note}")
-        return 0
-    if not chosen and not fresh:
-        print(f"no workload's name contains {options.only!r}", file=sys.stderr)
-        return 2
+    chosen = [name for name in names if name in WORKLOADS]
+    fresh = [name for name in names if name in FRESH] if options.only or options.fresh else []
     report = _report(options, chosen, fresh)
     text = markdown(report)
     print(text)

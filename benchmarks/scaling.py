@@ -61,10 +61,17 @@ Rows = dict[str, Row]
 # ------------------------------------------------------------------ measuring
 
 
+def catalogue() -> dict[str, str]:
+    """All that can be measured, and a note of each."""
+    models = MODELS if _has_keras() else {}
+    notes = {f"{_KERAS}{name}": str(model.__doc__) for name, model in models.items()}
+    return {name: one.note for name, one in WORKLOADS.items()} | notes
+
+
 def chosen(only: str) -> list[str]:
     """The usual workloads, or those of all whose name contains a word of `only`."""
     words = [word for word in only.split(",") if word]
-    names = [*WORKLOADS, *(f"{_KERAS}{model}" for model in MODELS if _has_keras())]
+    names = catalogue()
     return [name for name in names if any(word in name for word in words)] or (
         [] if words else [name for name in names if name in CHOICE]
     )
@@ -307,9 +314,6 @@ def run_scaling(options: Any, turns: AbstractContextManager[None], cpu: str) -> 
     """Measure what `options` ask for, each workload in a turn of its own, and print the tables; 1
     when the model does not hold on two threads, or a workload fails."""
     names = chosen(options.only)
-    if not names:
-        print(f"no workload's name contains {options.only!r}", file=sys.stderr)
-        return 2
     report: dict[str, Any] = {
         "cpu": cpu, "python": platform.python_version(), "when": time.strftime("%Y-%m-%d"),
         "rounds": options.rounds, "cores": options.cores, "rows": {},

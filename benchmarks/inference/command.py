@@ -30,11 +30,8 @@ def run_inference(
     turns: AbstractContextManager[Any],
     cpu: str,
 ) -> int:
-    """Measure, print the tables, write the files; 1 when a library fails, 2 without a case."""
+    """Measure, print the tables, write the files; 1 when a library fails."""
     names = chosen(options.only)
-    if options.list or not names:
-        print("\n".join(f"{name:<16}{CASES[name].note}" for name in names or CASES))
-        return 0 if names else 2
     report: dict[str, Any] = {
         "cpu": cpu,
         "threads": options.threads[-1],

@@ -24,15 +24,12 @@ def run_keras3(
     turns: AbstractContextManager[Any],
     cpu: str,
 ) -> int:
-    """Measure, print the tables, write the files; 1 when a backend fails, 2 without a case.
+    """Measure, print the tables, write the files; 1 when a backend fails.
 
     `--only` chooses models by parts of their names, and `eager` and `imports` as well.
     """
     words = [one for one in options.only.split(",") if one] or [""]
     names = [name for name in (*CASES, "eager", "imports") if any(one in name for one in words)]
-    if options.list or not names:
-        print("\n".join(f"{name:<16}{one.note}" for name, one in CASES.items()))
-        return 0 if names else 2
     report: dict[str, Any] = {
         "cpu": cpu,
         "threads": options.threads[-1],

@@ -79,6 +79,33 @@ def test_every_formula_agrees_with_numpy_on_small_operands(harness):
     assert compared > 50
 
 
+LISTED = [
+    ("", "dot.256", "fresh.python"),
+    ("--quick", "dot.256", "fresh.python"),
+    ("--memory", "train.mlp", "train.cnn"),
+    ("--forms", "eager", "row program"),
+    ("--cold", "mlp", "lstms"),
+    ("--inference", "resnet50.1", "lstm.32"),
+    ("--keras3", "resnet20", "eager"),
+    ("--scaling", "dot.256", "train.cnn"),
+    ("--cluster", "cnn", "lstm"),
+]
+
+
+@pytest.mark.parametrize("kind,first,second", LISTED)
+def test_every_kind_of_run_lists_what_it_would_measure(harness, capsys, kind, first, second):
+    """Nothing is measured, which would take minutes; a name that is not there is no success."""
+    options = [kind] if kind else []
+    assert harness.main([*options, "--list"]) == 0
+    names = [one[:28].strip() for one in capsys.readouterr().out.splitlines()]
+    assert {first, second} <= set(names)
+    assert harness.main([*options, "--list", "--only", first]) == 0
+    chosen = [one[:28].strip() for one in capsys.readouterr().out.splitlines()]
+    assert first in chosen and all(first in name for name in chosen)
+    assert harness.main([*options, "--only", "no such name"]) == 2
+    assert "'no such name'" in capsys.readouterr().err
+
+
 def test_the_page_tells_families_and_marks_what_is_missed(harness):
     from page import page
 
