@@ -13,10 +13,12 @@ from keras import layers
 from kbench.engine.runtime import read_only
 from kbench.notebook.html import html
 from kbench.workbench.analysis import compare
+from kbench.workbench.errors import explanation
 from kbench.workbench.inspector import summary
 from kbench.workbench.inspector.inspector import Inspector
 from kbench.workbench.inspector.recorder import Recorder
 from kbench.workbench.nan.nan_verbs import traced
+from kbench.workbench.output import stream
 from kbench.workbench.progress import loops
 from kbench.workbench.progress.courses import Courses
 
@@ -138,6 +140,18 @@ def test_variables_of_keras_are_variables(made):
 
 def test_the_summary_line_tells_of_a_model():
     assert "params" in summary.line(residual())
+
+
+def test_errors_of_keras_are_shown_without_its_codes_for_bold():
+    """From a session in this process, whose words are made safe, and from a kernel's message."""
+    model = keras.Sequential([keras.Input((8,)), layers.Dense(3)])
+    with pytest.raises(ValueError) as caught:
+        model(np.ones((2, 5), "float32"))
+    assert "\x1b[1m" in str(caught.value)
+    told = stream.error(1, "ValueError", str(caught.value), [], {})
+    assert "x1b" not in ascii(told.value)
+    assert explanation.safe_text(caught.value) == told.value
+    assert "\nInput 0 with name" in told.value
 
 
 def test_notebooks_show_models_layers_and_variables():

@@ -19,6 +19,7 @@ from kbench.workbench.errors import positions, suggestions
 from kbench.workbench.errors.positions import Spot
 from kbench.workbench.models import keras_models
 from kbench.workbench.models.fields import field
+from kbench.workbench.output.terminal_lines import without_colours
 
 _MAX_TEXT_CHARACTERS = 4_000
 """Of an error's words: a page of the terminal."""
@@ -29,9 +30,9 @@ _OUTERMOST_CALLS, _INNERMOST_CALLS = 2, 4
 
 
 def safe_text(error: BaseException) -> str:
-    """`str(error)`, whatever the class does there."""
+    """`str(error)` without colours, whatever the class does there."""
     try:
-        text = str(error)
+        text = without_colours(str(error))
         return "\n".join(printable(line, 10 * len(line) + 1) for line in text.split("\n"))
     except Exception as second:
         return f"(no text: {type(second).__name__})"

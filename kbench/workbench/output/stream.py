@@ -14,7 +14,7 @@ from typing import IO
 from msgspec import Struct
 
 from kbench.workbench.core_types import JsonObject
-from kbench.workbench.output.terminal_lines import latest, visible_length
+from kbench.workbench.output.terminal_lines import latest, visible_length, without_colours
 from kbench.workbench.session.events import ClearOutput, Error, Result, Stream
 
 FLUSH_SECONDS = 1 / 30
@@ -165,7 +165,8 @@ def result(cell: int, content: JsonObject, updates: bool = False) -> Result:
 def error(cell: int, name: str, value: str, traceback: list[str], detail: JsonObject) -> Error:
     """The event of an exception, its texts cut."""
     lines = [cut(str(line), MAX_TRACEBACK_CHARACTERS) for line in traceback[:MAX_TRACEBACK_LINES]]
-    return Error(cell, cut(name, 200), cut(value, MAX_TRACEBACK_CHARACTERS), lines, detail)
+    words = cut(without_colours(value), MAX_TRACEBACK_CHARACTERS)
+    return Error(cell, cut(name, 200), words, lines, detail)
 
 
 def _head(text: str, shown: _Shown) -> str:

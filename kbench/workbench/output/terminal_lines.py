@@ -32,6 +32,11 @@ def overwrite(line: str) -> str:
     return _text(cells, colour)
 
 
+def without_colours(text: str) -> str:
+    """The text without codes for colour and weight, which errors of Keras 3 have in their words."""
+    return _COLOUR.sub("", text) if "\x1b" in text else text
+
+
 def settled(line: str) -> str:
     """A shorter line that looks the same and goes on the same way, whatever is printed next."""
     if "\r" not in line and "\b" not in line:

@@ -214,7 +214,8 @@ def test_safe_text_of_a_hostile_error() -> None:
             raise RuntimeError
 
     assert explanation.safe_text(Bad()) == "(no text: RuntimeError)"
-    assert explanation.safe_text(ValueError("a\x1b[31m")) == r"a\x1b[31m"
+    assert explanation.safe_text(ValueError("a\x1b[31m")) == "a"
+    assert explanation.safe_text(ValueError("a\x1b]0;b\x07")) == r"a\x1b]0;b\x07"
 
 
 def test_an_error_that_was_made_but_never_raised() -> None:
