@@ -299,20 +299,25 @@ def _cut_small(text: str) -> str:
         (CHUNK_ELEMENTS, *SHORT_CHUNK_ELEMENTS.values(), loop_source.ANGLE_ELEMENTS), 3
     )
     sizes |= {loop_fold_source.COMPENSATED_ROWS: 9, row_source.FLUSH_ROWS: 9}
-    sizes |= {CHUNK_ELEMENTS // streams: 3 for streams in range(2, running_folds.STREAMS + 1)}
     block = re.compile(rf"(?<=[,+] )({'|'.join(map(str, sizes))})(?=[,)])")
-    lines = text.split("\n")
+    lines = _short_stretches(text).split("\n")
     for number, line in enumerate(lines):
         if "range(" in line or "min(" in line:
             lines[number] = block.sub(lambda found: str(sizes[int(found.group())]), line)
     text = "\n".join(lines)
-    # Rows are long from a few elements on, and their places begin anywhere.
-    text = text.replace(f">= {running_folds.STREAMED_ELEMENTS} else 0", ">= 5 else 0")
-    line = running_folds.WHOLE_LINES
-    text = re.sub(
-        rf"// (\d+) \* {line}$", lambda found: f"// {int(found[1]) // line} * 1", text, flags=re.M
-    )
     return text.replace(f"size = {loop_source.STAGE_ELEMENTS} if", "size = 2 if")
+
+
+def _short_stretches(text: str) -> str:
+    """The source with rows that are long from 5 elements on, and stretches of two elements."""
+    length = running_folds.STRETCH
+    text = text.replace(f">= {running_folds.LONG_ROW} else left", ">= 5 else left")
+    text = text.replace(f"range(low, low + {length})", "range(low, low + 2)")
+    text = text.replace(f" * {length}\n", " * 2\n")
+    for count in range(2, running_folds.STRETCHES + 1):
+        for before, after in (("% ", " if"), ("range(left, whole, ", ")")):
+            text = text.replace(f"{before}{count * length}{after}", f"{before}{count * 2}{after}")
+    return text
 
 
 def _other_angles(text: str) -> str:

@@ -18,7 +18,7 @@ from kbench.engine.codegen.loop_program import (
     Schedule,
 )
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
-from kbench.engine.codegen.writers.running_folds import STREAMED_ELEMENTS
+from kbench.engine.codegen.writers.running_folds import LONG_ROW
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
 from kbench.engine.fusion.group import (
@@ -331,7 +331,7 @@ def _schedule(columns: int) -> Schedule:
     """How rows of so many columns are walked."""
     if columns > MAX_KEPT_COLUMNS:
         return Schedule.LONG_ROWS
-    return Schedule.WIDE_ROWS if columns >= STREAMED_ELEMENTS else Schedule.ROWS
+    return Schedule.WIDE_ROWS if columns >= LONG_ROW else Schedule.ROWS
 
 
 def _group(lowering: _RowLowering, outputs: list[Value], numbers: list[int]) -> RowGroup | None:

@@ -12,6 +12,7 @@ from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.loop_program import Input, LoopProgram, Schedule, loop_value
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.writers import kernel_source
+from kbench.engine.codegen.writers.running_folds import STRETCH
 
 F = "float32"
 FULL, COLUMN, ROW = (Input(F, one) for one in ((True, True), (False, True), (True, False)))
@@ -116,8 +117,8 @@ def test_long_rows_keep_what_can_lie_in_a_result() -> None:
     assert not Sweeps(two).kept  # two values, and one place
 
 
-@pytest.mark.parametrize("columns", [1, 70, 4096, 4160, 9001])
-def test_wide_rows_are_read_from_several_places_and_short_ones_by_a_short_source(
+@pytest.mark.parametrize("columns", [1, 70, 4095, 4096, 4160, 4351, 9001])
+def test_wide_rows_are_folded_by_stretches_and_short_ones_by_a_short_source(
     columns: int,
 ) -> None:
     values = (
@@ -136,12 +137,11 @@ def test_wide_rows_are_read_from_several_places_and_short_ones_by_a_short_source
         top = x.max(1, keepdims=True)
         np.testing.assert_array_equal(out, top[:, 0] + (x - top).sum(1) + x[:, 0])
         lengths.append(len(kernel.source))
-        for text, streams in few.items():
+        for text, stretches in few.items():
             dear = (loop_value(text, F), along("t0", F, "sum"))
             source = kernel_source.source(row_program((FULL, FULL), dear, (1,), schedule))
-            assert (f"// {streams * 16} * 16" in source) == (
-                streams > 1 and schedule is not Schedule.ROWS
-            )
+            by_stretches = stretches > 1 and schedule is not Schedule.ROWS
+            assert (f"range(left, whole, {stretches * STRETCH})" in source) == by_stretches
     assert 2 * lengths[0] < lengths[1] == lengths[2]
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 from kbench.engine.codegen.loop_program import Fold, LoopProgram
 from kbench.engine.codegen.writers.running_folds import (
     PRODUCT_ELEMENTS,
+    STRETCH,
     FoldWalk,
     Running,
     by_halves,
     identity,
     rows_at_once,
-    streams_of,
+    stretches_of,
 )
 from kbench.engine.codegen.writers.writer import Module
 
@@ -89,7 +90,7 @@ class NestFolds(FoldWalk):
         out.add(f"last = {last}")
         if self._is_narrow:
             chunk, begun = NARROW_PRODUCT_ELEMENTS, "begun"
-        if self._streams > 1:
+        if self._stretches > 1:
             first = self._side_by_side(first, position)
         with out.block(f"for low in range({first}, last, {chunk}):"):
             self.begin_part(self.fold)
@@ -101,31 +102,32 @@ class NestFolds(FoldWalk):
             self.join_part(self.fold)
 
     def _side_by_side(self, first: str, position: str) -> str:
-        """Fold a long row from some places at a time, and say where what is left begins."""
-        out, fold, streams = self.out, self.fold, self._streams
-        chunk = fold.chunk // streams
-        self.begin_streams(first, streams)
-        with out.block(f"for low in range(left, left + each, {chunk}):"):
+        """Fold a long row by stretches side by side, and say where what is left begins."""
+        out, fold, stretches = self.out, self.fold, self._stretches
+        self.begin_stretches(first, stretches)
+        with out.block(f"for low in range(left, whole, {stretches * STRETCH}):"):
             self.begin_part(fold)
-            with out.block(f"for k in range(low, min(low + {chunk}, left + each)):"):
-                values = self._columns_of_parts(streams, position, fold.step_dtype)
+            with out.block(f"for k in range(low, low + {STRETCH}):"):
+                values = self._columns_of_parts(stretches, STRETCH, position, fold.step_dtype)
                 self.take(fold, self.joined_by_halves(fold, values))
             self.join_part(fold)
-        return f"left + {streams} * each"
+        return "whole"
 
     @property
-    def _streams(self) -> int:
-        """Places of a row that are read side by side."""
-        if self.program.is_dear or not self.fold.is_streamed:
+    def _stretches(self) -> int:
+        """Stretches of a row that are folded side by side."""
+        if self.program.is_dear or not self.fold.has_stretches:
             return 1
-        return streams_of(sum(pattern[self.last] for pattern in self.program.patterns))
+        return stretches_of(sum(pattern[self.last] for pattern in self.program.patterns))
 
-    def _columns_of_parts(self, count: int, position: str, dtype: str) -> list[str]:
-        """The values of column `k` of some parts of a row, each `each` columns long."""
+    def _columns_of_parts(
+        self, count: int, length: int | str, position: str, dtype: str
+    ) -> list[str]:
+        """The values of column `k` of some parts of a row, each `length` columns long."""
         values = []
         for part in range(count):
             self.column_mark = f"_{part}"
-            self.out.add(f"j = k + {part} * each")
+            self.out.add(f"j = k + {part} * {length}")
             self.step(position)
             values.append(self.value(dtype))
         self.column_mark = ""
@@ -137,7 +139,7 @@ class NestFolds(FoldWalk):
         out.add(f"each = {chunk // JOINT_FACTORS} if low + {chunk} <= last else 0")
         out.add(f"begun = low + each * {JOINT_FACTORS}")
         with out.block("for k in range(low, low + each):"):
-            values = self._columns_of_parts(JOINT_FACTORS, position, "float64")
+            values = self._columns_of_parts(JOINT_FACTORS, "each", position, "float64")
             out.add(f"some = {' * '.join(values)}")
             out.add(f"power = power + {self.call('exponent_narrow', 'some')}")
             self.join_to("part", "prod", self.call("mantissa_narrow", "some"), "float64")

@@ -15,10 +15,11 @@ from kbench.engine.codegen.loop_program import COLUMN_FOLDS, LoopProgram, Schedu
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.writers.row_fold_source import DownFolds
 from kbench.engine.codegen.writers.running_folds import (
+    STRETCH,
     Running,
     by_halves,
     rows_at_once,
-    streams_of,
+    stretches_of,
 )
 from kbench.engine.codegen.writers.typed_expr import computed
 from kbench.engine.codegen.writers.writer import Module
@@ -138,9 +139,9 @@ class RowWriter(DownFolds):
         for fold in folds.values():
             self.begin_total(fold)
         chunk = min(fold.chunk for fold in folds.values())
-        streams = 1 if downs else self._streams(sweep, wanted, folds)
-        if streams > 1:
-            begun = self._side_by_side(sweep, wanted, folds, streams)
+        stretches = 1 if downs else self._stretches(sweep, wanted, folds)
+        if stretches > 1:
+            begun = self._side_by_side(sweep, wanted, folds, stretches)
         with out.block(f"for low in range({begun}, last, {chunk}):"):
             for fold in folds.values():
                 self.begin_part(fold)
@@ -155,34 +156,33 @@ class RowWriter(DownFolds):
             dtype = computed(self.program.values[number].dtype)
             out.add(f"t{number} = np.{dtype}({fold.total})")
 
-    def _streams(self, sweep: int, wanted: Sequence[int], folds: Mapping[int, Running]) -> int:
-        """Places of a row that a sweep reads side by side, if it does nothing but cheap folds."""
+    def _stretches(self, sweep: int, wanted: Sequence[int], folds: Mapping[int, Running]) -> int:
+        """Stretches of a row folded side by side, by a sweep that does nothing but cheap folds."""
         values, sweeps = self.program.values, self.sweeps
         if self.program.schedule is Schedule.ROWS:
             return 1
         stays = any(sweeps.is_kept(n, sweep) or sweeps.is_result(n, sweep) for n in wanted)
         if stays or any(values[n].is_dear for n in wanted):
             return 1
-        if not all(fold.is_streamed for fold in folds.values()):
+        if not all(fold.has_stretches for fold in folds.values()):
             return 1
         read = {leaf for n in (*wanted, *folds) for leaf in values[n].reads}
         patterns = enumerate(self.program.patterns)
-        return streams_of(sum(p[self.last] and input_leaf(n) in read for n, p in patterns))
+        return stretches_of(sum(p[self.last] and input_leaf(n) in read for n, p in patterns))
 
     def _side_by_side(
-        self, sweep: int, wanted: Sequence[int], folds: Mapping[int, Running], streams: int
+        self, sweep: int, wanted: Sequence[int], folds: Mapping[int, Running], stretches: int
     ) -> str:
-        """Fold a long row from some places at a time, and say where what is left begins."""
+        """Fold a long row by stretches side by side, and say where what is left begins."""
         out = self.out
-        chunk = min(fold.chunk for fold in folds.values()) // streams
-        self.begin_streams("first", streams)
-        with out.block(f"for low in range(left, left + each, {chunk}):"):
+        self.begin_stretches("first", stretches)
+        with out.block(f"for low in range(left, whole, {stretches * STRETCH}):"):
             for fold in folds.values():
                 self.begin_part(fold)
-            with out.block(f"for k in range(low, min(low + {chunk}, left + each)):"):
+            with out.block(f"for k in range(low, low + {STRETCH}):"):
                 values: dict[int, list[str]] = {number: [] for number in folds}
-                for place in range(streams):
-                    out.add(f"j = k + {place} * each")
+                for place in range(stretches):
+                    out.add(f"j = k + {place} * {STRETCH}")
                     self.body(sweep, wanted, [leaf for n in folds for leaf in self._reads(n)])
                     for number, fold in folds.items():
                         name = f"some{number}_{place}"
@@ -192,7 +192,7 @@ class RowWriter(DownFolds):
                     self.take(fold, self.joined_by_halves(fold, values[number]))
             for fold in folds.values():
                 self.join_part(fold)
-        return f"left + {streams} * each"
+        return "whole"
 
     def _columns(
         self, sweep: int, wanted: Sequence[int], folds: dict[int, Running], downs: Sequence[int]

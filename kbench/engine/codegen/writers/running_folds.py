@@ -25,13 +25,13 @@ that each is rounded less often than in a sum by halves."""
 PRODUCT_ELEMENTS = 512
 """Mantissas, of 1 to 2, that are multiplied before the exponent of the product is taken off."""
 
-STREAMS = 4
-"""Places of a long row that are read side by side if it has one input: memory answers faster, and
-four additions are under way where one would wait for the last."""
-STREAMED_ELEMENTS = 4096
-"""A row, or a part of one, that is long enough for that."""
-WHOLE_LINES = 16
-"""Elements of float32 that fill a line of the caches: a place begins with one if the row does."""
+STRETCHES = 4
+"""Stretches of a long row that are folded side by side if it has one input: four additions are
+under way where one would wait for the last."""
+STRETCH = 64
+"""Elements of each. They follow one another, as memory answers best to who reads on where it is."""
+LONG_ROW = 4096
+"""Elements of a row, or of a part of one, that is folded so."""
 
 JOINT_ROWS = 8
 """Rows of one input that a fold down the columns adds up before it goes on to the next columns."""
@@ -62,8 +62,8 @@ class Running(Struct, frozen=True):
         return self.is_rounded and self.step_dtype == "float64"
 
     @property
-    def is_streamed(self) -> bool:
-        """Whether some places of a long row may be read side by side."""
+    def has_stretches(self) -> bool:
+        """Whether some stretches of a long row may be folded side by side."""
         return not self.has_exponents and not self.is_rounded
 
     @property
@@ -115,11 +115,10 @@ class FoldWalk(Walk):
         """What a part starts from."""
         self.out.add(f"{fold.part} = {identity(fold.kind, fold.step_dtype)}")
 
-    def begin_streams(self, first: str, streams: int) -> None:
-        """How much of a row each place takes: `each`, which is 0 where the row is short."""
-        lines = streams * WHOLE_LINES
-        self.out.add(f"left = {first}", f"each = (last - left) // {lines} * {WHOLE_LINES}")
-        self.out.add(f"each = each if last - left >= {STREAMED_ELEMENTS} else 0")
+    def begin_stretches(self, first: str, stretches: int) -> None:
+        """From where and to where a row is folded by stretches: nowhere, if it is short."""
+        whole = f"last - (last - left) % {stretches * STRETCH}"
+        self.out.add(f"left = {first}", f"whole = {whole} if last - left >= {LONG_ROW} else left")
 
     def take(self, fold: Running, value: str) -> None:
         """Let a part take a value of its dtype."""
@@ -195,9 +194,9 @@ def by_halves(values: Sequence[str], join: Callable[[str, str], str] = added) ->
     return join(by_halves(values[:half], join), by_halves(values[half:], join))
 
 
-def streams_of(inputs: int) -> int:
-    """Places of a row that are read side by side, by the inputs that vary along it."""
-    return max(1, STREAMS // max(1, inputs))
+def stretches_of(inputs: int) -> int:
+    """Stretches of a row that are folded side by side, by the inputs that vary along it."""
+    return max(1, STRETCHES // max(1, inputs))
 
 
 def rows_at_once(patterns: Sequence[tuple[bool, ...]], dear: bool) -> int:
