@@ -152,7 +152,7 @@ RUNS = [
     (["--screenshot", "x.svg", "--script", "no.kbs"], "", 2, "", "No such file.*no.kbs"),
     (["--screenshot", "no/such/x.svg", "--size", "20x5"], "", 2, "", "No such file"),
     (["learn", "99"], "", 2, "", "no lesson 99"),
-    (["bench", "--only", "no such"], "", 2, "", "no workload's name contains"),
+    (["bench", "--only", "no such"], "", 2, "", "no name contains 'no such': "),
 ]
 
 
