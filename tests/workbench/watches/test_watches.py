@@ -201,9 +201,10 @@ def test_a_watch_leaves_the_programs_random_numbers_alone(
 
 
 def test_what_other_threads_draw_is_not_laid_to_a_watch(
-    board: Watches, names: dict[str, Any]
+    board: Watches, names: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as one draws, nobody can say; when it rests, the watch is evaluated."""
+    monkeypatch.setattr(sandbox, "REST_SECONDS", 0.2)  # for a busy machine
     ends = threading.Event()
 
     def draw() -> None:
@@ -212,7 +213,7 @@ def test_what_other_threads_draw_is_not_laid_to_a_watch(
 
     drawing = threading.Thread(target=draw)
     drawing.start()
-    names["slowly"] = lambda: time.sleep(0.02) or 3
+    names["slowly"] = lambda: time.sleep(0.1) or 3
     found = row(board, "slowly()")
     ends.set()
     drawing.join()
