@@ -31,7 +31,6 @@ class Job(Struct, eq=False):
 
     name: str
     text: Callable[[], str]
-    guess: int = 0  # of the length of a source that nobody has written yet; 0 for all others
     state: str = "pending"  # then 'ready' or 'failed'
     key: str = ""
     module: loader.Loaded | None = None
@@ -48,6 +47,7 @@ class Job(Struct, eq=False):
     done: threading.Event = field(default_factory=threading.Event)
     pacer: Pacer | None = None
     written: str = ""  # the source, until its code is there
+    guess: int = 0  # of the length of a source that nobody has written yet; 0 for all others
 
     def paced(self, seconds: float) -> Pacer:
         """How fast it runs here; `seconds` of an element are the guess until it has."""

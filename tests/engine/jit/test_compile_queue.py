@@ -59,7 +59,7 @@ def test_a_guess_of_the_length_spares_writing_a_source_that_waits() -> None:
     made: list[str] = []
     queue = CompileQueue()
     for name, guess in (("long", 9500), ("short", 1500)):
-        job = Job(name, lambda name=name: made.append(name) or "x", guess)  # type: ignore[misc]
+        job = Job(name, lambda name=name: made.append(name) or "x", guess=guess)  # type: ignore[misc]
         queue.put(job)
         queue.miss(job)
         queue.charge(time.perf_counter() - 1)
