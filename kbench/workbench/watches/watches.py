@@ -14,6 +14,7 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import CodeType
 from typing import TYPE_CHECKING
 
@@ -336,12 +337,14 @@ class Watches:
             return True
         budget = FORCED_BUDGET_SECONDS if forced else BUDGET_SECONDS
         run = self.sandbox.run_in_cell if in_cell else self.sandbox.run
-        outcome, others = run(lambda: _worded(code, names, self._fed), budget), False
+        work = partial(_worded, code, names, self._fed)
+        outcome, others = run(work, budget), False
         for _ in range(1 if outcome.stopped else MAX_DOUBTS):
-            if outcome.used_random:  # or another thread has drawn: who draws, draws again
-                with ALONE:
-                    others = others_draw()
-                    outcome = run(lambda: _worded(code, names, self._fed), budget)
+            if not outcome.used_random:
+                break
+            with ALONE:  # another thread may have drawn: who draws, draws again
+                others = others_draw()
+                outcome = run(work, budget)
         if outcome.stopped == "cell" or (in_cell and outcome.stopped == "stuck"):
             return False
         with self._lock:  # whoever asks meanwhile gets the old value with its old count
