@@ -29,10 +29,10 @@ from abstract_machine import (
     plain,
 )
 
-from kbench.engine.codegen import arguments, loop_kernel, row_kernel
-from kbench.engine.codegen.arguments import Binding
+from kbench.engine.codegen import loop_kernel
+from kbench.engine.codegen.arguments import ITEM_SIZES, Binding, ItemSizes
 from kbench.engine.codegen.loop_program import LoopProgram, Schedule
-from kbench.engine.codegen.row_kernel import RowBinding
+from kbench.engine.codegen.row_kernel import ROW_ITEM_SIZES, RowBinding, RowItemSizes
 from kbench.engine.codegen.writers import (
     kernel_source,
     loop_fold_source,
@@ -113,6 +113,7 @@ def check_nest(
     text: str,
     in_place: bool = False,
     other: bool = False,
+    item_sizes: ItemSizes = ITEM_SIZES,
 ) -> None:
     """SourceError unless the source of a loop nest does what the program says, over these dims.
 
@@ -122,7 +123,7 @@ def check_nest(
     """
     machine = Machine()
     inputs = _Inputs(machine, program.inputs, dims)
-    bound = Binding(program, dims)
+    bound = Binding(program, dims, item_sizes)
     params = bound._template.copy()
     outs = []
     for number, stored in enumerate(program.outputs):
@@ -196,11 +197,16 @@ def _check_fold(
             raise SourceError(f"the {fold.kind} of result {kept} is {found}, not {wanted}")
 
 
-def check_rows(program: LoopProgram, dims: Sequence[int], text: str) -> None:
+def check_rows(
+    program: LoopProgram,
+    dims: Sequence[int],
+    text: str,
+    item_sizes: RowItemSizes = ROW_ITEM_SIZES,
+) -> None:
     """SourceError unless the source of a row program does what it says, over these dims."""
     machine = Machine()
     inputs = _Inputs(machine, program.inputs, dims, program.places)
-    bound = RowBinding(program, dims)
+    bound = RowBinding(program, dims, item_sizes)
     rows, columns = math.prod(dims[:-1]), dims[-1]
     params = bound._template.copy()
     outs = {}
@@ -339,24 +345,19 @@ def check(program: LoopProgram, text: str, seed: int = 0) -> None:
         for rows, columns, cut in ((1, 1, text), (11, 3, text), (71, 2, _cut_small(text))):
             head = _leading(program.rank, seed)
             head[0] = rows if program.rank == 2 else head[0]
-            with mock.patch.multiple(row_kernel, ITEM_ELEMENTS=7, MAX_PARTS=2, ITEM_COLUMNS=2):
-                check_rows(program, [*head, columns], cut)
+            small = RowItemSizes(elements=7, parts=2, columns=2)
+            check_rows(program, [*head, columns], cut, small)
         return
     fold = program.fold
-    pieces = {
-        "ITEM_COLUMNS": 2,
-        "ITEM_FOLD_ELEMENTS": 3,
-        "ITEM_SCRATCH_COLUMNS": 3,
-        "ITEM_FOLD_ROWS": 11,
-    }
+    small_nest = ItemSizes(columns=2, fold_elements=3, scratch_columns=3, fold_rows=11)
     head = _leading(program.rank, seed)
     check_nest(program, [*head, 1], text)
     check_nest(program, [*head, 5], _other_angles(text), other=True)
-    with mock.patch.multiple(arguments, **pieces):
-        check_nest(program, [*head, 7], _cut_small(text))
-        check_nest(program, [*head, 4], _cut_small(text), in_place=True, other=True)
-        if fold is not None and fold.start == 0 and fold.stop < program.rank:
-            check_nest(program, [19, *head[1:], 4], _cut_small(text))
+    cut = _cut_small(text)
+    check_nest(program, [*head, 7], cut, item_sizes=small_nest)
+    check_nest(program, [*head, 4], cut, in_place=True, other=True, item_sizes=small_nest)
+    if fold is not None and fold.start == 0 and fold.stop < program.rank:
+        check_nest(program, [19, *head[1:], 4], cut, item_sizes=small_nest)
 
 
 def check_names(text: str) -> None:

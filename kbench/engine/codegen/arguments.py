@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.codegen.loop_program import Input, LoopProgram, field_names
 from kbench.engine.core.types import Array
@@ -23,17 +24,26 @@ _byte_bounds = getattr(np.lib, "array_utils", np).byte_bounds
 
 _FLOAT64 = np.dtype(np.float64)
 
-ITEM_COLUMNS = 16_384
-"""Columns of one item of a nest with rows."""
-ITEM_FOLD_ELEMENTS = 65_536
-"""Elements of one item of a fold over the last dims."""
-ITEM_SCRATCH_COLUMNS = 4096
-"""Columns of one item of a fold down them: their running results fit the scratch of
-`intrinsics/primitives`."""
-ITEM_FOLD_ROWS = 256
-"""Rows of one item of such a fold, where there are few columns to share out."""
 MIN_ITEMS = 64
 """Items that keep any number of threads busy; a fold with fewer results is cut into parts."""
+
+
+class ItemSizes(Struct, frozen=True):
+    """How much one item of a nest holds at most."""
+
+    columns: int = 16_384
+    """Columns of a nest with rows; up to twice as many are not cut."""
+    fold_elements: int = 65_536
+    """Elements of a fold over the last dims."""
+    scratch_columns: int = 4096
+    """Columns of a fold down them: their running results fit the scratch of
+    `intrinsics/primitives`."""
+    fold_rows: int = 256
+    """Rows of such a fold, where there are few columns to share out."""
+
+
+ITEM_SIZES = ItemSizes()
+"""What a nest is cut into, where nothing else is said."""
 
 
 class Reader:
@@ -123,8 +133,10 @@ class Reader:
 class Binding(Reader):
     """Sizes, items and the parameter template of a program over some loop dims."""
 
-    def __init__(self, program: LoopProgram, dims: Sequence[int]) -> None:
-        self.program = program
+    def __init__(
+        self, program: LoopProgram, dims: Sequence[int], item_sizes: ItemSizes = ITEM_SIZES
+    ) -> None:
+        self.program, self.item_sizes = program, item_sizes
         sizes = [int(size) for size in dims] or [1]
         if len(sizes) != program.rank or min(sizes) < 0:
             raise ValueError(f"{program.name} loops over {program.rank} dims, got {sizes}")
@@ -149,7 +161,8 @@ class Binding(Reader):
         if len(self.sizes) == 1:
             self.items, self.each = self.total, 1
             return
-        width = last if last <= 2 * ITEM_COLUMNS else ITEM_COLUMNS
+        most = self.item_sizes.columns
+        width = last if last <= 2 * most else most
         blocks = -(-last // width)
         self._set(width=width, blocks=blocks)
         self.items, self.each = self.total // last * blocks, width
@@ -167,7 +180,8 @@ class Binding(Reader):
             return
         single = fold.stop - fold.start == 1
         rows = last if single else self.reduced // last
-        wanted = ITEM_FOLD_ELEMENTS if single else max(1, ITEM_FOLD_ELEMENTS // last)
+        most = self.item_sizes.fold_elements
+        wanted = most if single else max(1, most // last)
         width = min(rows, wanted) if self.kept < MIN_ITEMS else rows
         blocks = -(-rows // width)
         self._set(width=width, blocks=blocks)
@@ -175,10 +189,11 @@ class Binding(Reader):
         self.each = self.reduced // blocks
 
     def _cut_columns(self, last: int) -> None:
-        width = min(last, ITEM_SCRATCH_COLUMNS)
+        width = min(last, self.item_sizes.scratch_columns)
         blocks = -(-last // width)
         lanes = self.kept // last * blocks
-        height = min(self.reduced, ITEM_FOLD_ROWS) if lanes < MIN_ITEMS else self.reduced
+        most = self.item_sizes.fold_rows
+        height = min(self.reduced, most) if lanes < MIN_ITEMS else self.reduced
         self.parts = -(-self.reduced // height)
         self._set(width=width, blocks=blocks, rows=height, pieces=self.parts)
         self.items, self.each = lanes * self.parts, height * width

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from kbench.engine.codegen.arguments import Reader
 from kbench.engine.codegen.join_kernels import Joined, Repeated, Variance
@@ -24,13 +25,6 @@ from kbench.engine.runtime.workspace import Workspace
 
 MAX_KEPT_COLUMNS = 4096
 """Columns of a row whose dear values one sweep keeps for the next, or that are folded down."""
-ITEM_ELEMENTS = 32_768
-"""Elements of an item, where rows are short."""
-MAX_PARTS = 32
-"""Items of a program that folds down the columns: enough for many threads. Each item leaves a row
-for each fold, and of joined rows several: twice as many are more than the second cache holds."""
-ITEM_COLUMNS = 1024
-"""Columns of an item where rows are apart; a fold's few rows of them stay in the cache."""
 
 
 _FLOAT64 = np.dtype(np.float64)
@@ -39,17 +33,39 @@ _Piece = tuple[Sequence[Array], Sequence[Array], tuple[int, ...]]
 """Results, inputs and loop dims of one launch."""
 
 
+class RowItemSizes(Struct, frozen=True):
+    """How much one item of a row program holds at most, and how many items there are."""
+
+    elements: int = 32_768
+    """Elements, where rows are short."""
+    parts: int = 32
+    """Items of a program that folds down the columns: enough for many threads. Each item leaves a
+    row for each fold, and of joined rows several: twice as many are more than the second cache
+    holds."""
+    columns: int = 1024
+    """Columns where rows are apart; a fold's few rows of them stay in the cache."""
+
+
+ROW_ITEM_SIZES = RowItemSizes()
+"""What a row program is cut into, where nothing else is said."""
+
+
 class RowBinding(Reader):
     """Sizes, items and the parameter template of a row program over some loop dims."""
 
-    def __init__(self, program: LoopProgram, dims: Sequence[int]) -> None:
+    def __init__(
+        self,
+        program: LoopProgram,
+        dims: Sequence[int],
+        item_sizes: RowItemSizes = ROW_ITEM_SIZES,
+    ) -> None:
         super().__init__(program.name, program.inputs, dims, field_names(program))
         self.rows, self.columns = math.prod(dims[:-1]), dims[-1]
-        width = min(self.columns, ITEM_COLUMNS) if program.across else self.columns
+        width = min(self.columns, item_sizes.columns) if program.across else self.columns
         blocks = -(-self.columns // width)
-        each = max(1, ITEM_ELEMENTS // width)
+        each = max(1, item_sizes.elements // width)
         if program.final_folds:
-            each = max(row_source.FLUSH_ROWS, -(-self.rows * blocks // MAX_PARTS))
+            each = max(row_source.FLUSH_ROWS, -(-self.rows * blocks // item_sizes.parts))
         self.parts = -(-self.rows // each)
         self.items, self.each = self.parts * blocks, each * width
         self._set(many=self.rows, rows=each, pieces=self.parts, width=width, blocks=blocks)
@@ -261,7 +277,7 @@ class RowKernel:
         """Rows that are joined to one: where rows are apart, short ones."""
         if not self.program.across or self.program.rank != 2:
             return 1
-        return min(max(1, ITEM_COLUMNS // dims[-1]), math.prod(dims[:-1]))
+        return min(max(1, ROW_ITEM_SIZES.columns // dims[-1]), math.prod(dims[:-1]))
 
 
 _kernels: dict[LoopProgram, RowKernel] = {}

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sampling import every
 
 from kbench import backend as K
+from kbench.engine.codegen.arguments import ITEM_SIZES
 
 Build = Callable[..., list[Any]]
 
@@ -90,6 +91,16 @@ def test_sizes(rows: tuple[int, ...], threads: int, monkeypatch: pytest.MonkeyPa
         np.testing.assert_allclose(found[0], wanted[0], 1e-4, 1e-4)
     finally:
         K.set_num_threads(before)
+
+
+@pytest.mark.parametrize("columns", [2 * ITEM_SIZES.columns, 2 * ITEM_SIZES.columns + 1])
+def test_the_longest_rows(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row is one item of the epilogue, as long as no row is cut; longer ones have none."""
+    arrays = operands((5,), 3, columns, "float32")
+    wanted, _ = values(relu_layer, arrays, "off", monkeypatch)
+    found, labels = values(relu_layer, arrays, "wait", monkeypatch)
+    np.testing.assert_allclose(found[0], wanted[0], 1e-4, 1e-4)
+    assert any(label.startswith("dot+") for label, _ in labels) == (columns % 2 == 0)
 
 
 def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from kbench.engine.codegen import loop_kernel
-from kbench.engine.codegen.arguments import ITEM_COLUMNS, Binding
+from kbench.engine.codegen.arguments import ITEM_SIZES, Binding, ItemSizes
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.execute.buffer_pool import pool
@@ -59,7 +59,7 @@ def with_epilogue(
 def _by_rows(group: Group) -> bool:
     """Whether rows are long enough, and every source has one value for each of them or is one."""
     shape = group.shape
-    if len(shape) < 2 or not MIN_ROW_COLUMNS <= shape[-1] <= 2 * ITEM_COLUMNS:
+    if len(shape) < 2 or not MIN_ROW_COLUMNS <= shape[-1] <= 2 * ITEM_SIZES.columns:
         return False
     return all(_moves(source, shape) in ([], [False], [True]) for source in group.sources)
 
@@ -86,7 +86,8 @@ class EpilogueStep:
         program = group.program(patterns)
         assert program is not None  # a group without a fold
         self.program = program
-        self.binding = Binding(self.program, self.dims)
+        # An item is a row, which is what the kernel before it counts.
+        self.binding = Binding(self.program, self.dims, ItemSizes(columns=self.dims[1]))
         self.is_fused = False
         self.kernel: loop_kernel.Kernel | None = None
 
