@@ -231,7 +231,9 @@ class Interpreter:
         self._jobs: dict[str, Job] = {}
         self._kept: list[Any] = []
 
-    def submit(self, name: str, text: Callable[[], str]) -> Job | None:
+    def submit(
+        self, name: str, text: Callable[[], str], guess: Callable[[], int] | None = None
+    ) -> Job | None:
         """As the service's, which is asked for all other kernels."""
         if name.startswith(("scan_", "join_", "driver")):
             return self._others(name, text)

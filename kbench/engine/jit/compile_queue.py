@@ -47,6 +47,7 @@ class Job(Struct, eq=False):
     done: threading.Event = field(default_factory=threading.Event)
     pacer: Pacer | None = None
     written: str = ""  # the source, until its code is there
+    guess: int = 0  # of the length of a source that nobody has written yet; 0 for all others
 
     def paced(self, seconds: float) -> Pacer:
         """How fast it runs here; `seconds` of an element are the guess until it has."""
@@ -58,6 +59,11 @@ class Job(Struct, eq=False):
         """What its source defined, once it is ready."""
         assert self.module is not None
         return self.module
+
+    @property
+    def length(self) -> int:
+        """Characters of the source, about as many as long as it is not written."""
+        return len(self.written) or self.guess or len(self.source)
 
     @property
     def source(self) -> str:
@@ -139,7 +145,7 @@ class CompileQueue:
     def _gains(self) -> dict[Job, float]:
         """By job the best of what it may save: the time without kernels that are needed together,
         for the length of those of their sources that still wait."""
-        lengths = {job: LEAST_CHARACTERS + len(job.source) for job in (*self.jobs, *self.aside)}
+        lengths = {job: LEAST_CHARACTERS + job.length for job in (*self.jobs, *self.aside)}
         gains = dict.fromkeys(lengths, 0.0)
         for together, seconds in self._missed.copy().items():
             left = lengths.keys() & together

@@ -286,9 +286,18 @@ def _checked(data: bytes, key: str) -> tuple[Header, bytes] | None:
     return (header, body[end:]) if header["key"] == key else None
 
 
+def is_kept(*made_of: str) -> bool:
+    """Whether `keep_text` has kept what is made of these, as far as a look at the folder tells."""
+    return _kept(*made_of).is_file()
+
+
+def _kept(*made_of: str) -> Path:
+    return _locate(f"text-{_digest(chr(0).join(made_of))}.py")
+
+
 def keep_text(text_of: Callable[[], str], *made_of: str) -> str:
     """A text that takes a while to make, and is made of these and `text_of` alone."""
-    path = _locate(f"text-{_digest(chr(0).join(made_of))}.py")
+    path = _kept(*made_of)
     with contextlib.suppress(OSError, ValueError):
         data = paths.read_regular(path, MAX_FILE_BYTES, own=True).decode()
         told, _, text = data.partition("\n")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from kbench.engine.core import fork_safety
-from kbench.engine.jit import disk_cache, thread_pool
+from kbench.engine.jit import disk_cache, kernel_pack, thread_pool
 from kbench.engine.jit.compile_queue import DRIVER, Job
 from kbench.engine.jit.compile_threads import CompileThreads
 from kbench.engine.runtime import config, threads
@@ -43,10 +43,14 @@ class Service(CompileThreads):
 
     # -------------------------------------------------------------- asking
 
-    def submit(self, name: str, text: Callable[[], str]) -> Job | None:
+    def submit(
+        self, name: str, text: Callable[[], str], guess: Callable[[], int] | None = None
+    ) -> Job | None:
         """The job of that name, begun on first sight; None when compiling is off.
 
         It is ready on return if its code is stored, or with `KBENCH_JIT=wait`, once it is compiled.
+        `guess` gives the length of a source that was never written, so that nothing was compiled of
+        it, and 0 for any other: those who compile write it, while the caller goes on.
         """
         mode = config.jit_mode()
         if mode == "off":
@@ -55,16 +59,18 @@ class Service(CompileThreads):
         if job is None or job.state == "pending":
             with self._changed:
                 self._begin_job(DRIVER, thread_pool.source)
-                job = self._begin_job(name, text)
+                job = self._begin_job(name, text, guess)
             if mode == "wait" and not self._is_warming_up:
                 self._wait_for(job)
             elif job.state == "pending":
                 self.queue.miss(job)
         return job
 
-    def find(self, name: str, text: Callable[[], str]) -> Job | None:
+    def find(
+        self, name: str, text: Callable[[], str], guess: Callable[[], int] | None = None
+    ) -> Job | None:
         """The job of that name once its kernel can run, None until then, and when it never can."""
-        job = self.submit(name, text)
+        job = self.submit(name, text, guess)
         return job if job is not None and job.state == "ready" else None
 
     def prefetch(self) -> None:
@@ -73,11 +79,15 @@ class Service(CompileThreads):
             with self._changed:
                 self._begin_job(DRIVER, thread_pool.source)
 
-    def _begin_job(self, name: str, text: Callable[[], str]) -> Job:
+    def _begin_job(
+        self, name: str, text: Callable[[], str], guess: Callable[[], int] | None = None
+    ) -> Job:
         job = self._jobs.get(name)
         if job is None:
             job = self._jobs[name] = Job(name, text)
             try:
+                if guess is not None and not kernel_pack.is_usable():
+                    job.guess = guess()
                 loaded = self._load_at_once(job)
             except Exception as error:
                 self._finish(job, "failed", f"{type(error).__name__}: {error}")
@@ -148,6 +158,8 @@ class Service(CompileThreads):
         """Load an image; False if there is none, or none that can be used."""
         if job.name != DRIVER and self.driver is None:
             return False  # it would have nobody to run it, so its source can wait, too
+        if job.guess:
+            return False
         job.key = disk_cache.key_of(job.source)
         try:
             return self._load(job, images_only=True)

@@ -55,6 +55,18 @@ def test_a_source_is_written_once_while_it_waits() -> None:
     assert len(made) == len(jobs)
 
 
+def test_a_guess_of_the_length_spares_writing_a_source_that_waits() -> None:
+    made: list[str] = []
+    queue = CompileQueue()
+    for name, guess in (("long", 9500), ("short", 1500)):
+        job = Job(name, lambda name=name: made.append(name) or "x", guess=guess)  # type: ignore[misc]
+        queue.put(job)
+        queue.miss(job)
+        queue.charge(time.perf_counter() - 1)
+    assert queue.take().name == "short" and queue.take().name == "long"
+    assert not made
+
+
 def test_one_that_was_at_a_compiler_comes_before_its_like() -> None:
     queue = CompileQueue()
     queue.put(_job("a"))
@@ -140,5 +152,6 @@ def test_what_costs_most_without_its_kernel_is_compiled_first(
         K.function([x], [dear])([long])
     asked = [job for job in own.queue.jobs if job.name.startswith("fused")]
     assert len(asked) == 2
+    assert all(job.guess and not job.written for job in asked)  # the caller writes no source
     assert own.queue.take().name == DRIVER
     assert own.queue.take() is asked[1]

@@ -395,7 +395,9 @@ def test_a_kept_text_is_made_again_only_if_it_is_damaged(damage, tmp_path, monke
         made.append(1)
         return "a = 1\n"
 
+    assert not disk_cache.is_kept("a file", "float32")
     assert disk_cache.keep_text(make, "a file", "float32") == "a = 1\n"
+    assert disk_cache.is_kept("a file", "float32")
     (path,) = (tmp_path / "kernels").glob("text-*.py")
     if damage == "folder":
         path.unlink()
