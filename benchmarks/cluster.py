@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from cluster_model import Network, Prediction, Training, error, line, predict, rows_to_pay
-from cluster_runs import AT_ONCE, BATCH, EMPTY, LARGE, LEVELS, MODELS, PARTS_OF_BATCH, TINY_CHUNKS
+from cluster_runs import AT_ONCE, BATCH, EMPTY, LARGE, LEVELS, PARTS_OF_BATCH, TINY_CHUNKS
 from process import users_environment
 from tables import seconds, table
 
@@ -295,10 +295,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run_cluster(options: Any, turns: AbstractContextManager[None], cpu: str) -> int:
-    """Measure, print the tables, write the files; 1 when the model does not hold here."""
-    words = [word for word in options.only.split(",") if word] or [""]
-    names = [name for name in MODELS if any(word in name for word in words)]
+def run_cluster(
+    options: Any, names: Sequence[str], turns: AbstractContextManager[None], cpu: str
+) -> int:
+    """Measure these, print the tables, write the files; 1 when the model does not hold here."""
     if any(importlib.util.find_spec(one) is None for one in ("distributed", "keras")):
         print("--cluster needs Dask and Keras: pip install 'kbench[dask,keras]'", file=sys.stderr)
         return 2

@@ -37,6 +37,7 @@ from typing import Any
 
 import cluster
 import scaling
+from cluster_runs import MODELS as FOR_CLUSTER
 from cold import MODELS, cold_table, contestants, measure_cold
 from figures import BEFORE, KEPT
 from first import measure_first
@@ -266,7 +267,7 @@ def _catalogue(options: argparse.Namespace) -> dict[str, str]:
     if options.scaling:
         return scaling.catalogue()
     if options.cluster:
-        return {name: str(model.__doc__) for name, model in cluster.MODELS.items()}
+        return {name: str(model.__doc__) for name, model in FOR_CLUSTER.items()}
     workloads = {
         name: one.note for name, one in WORKLOADS.items() if not (options.quick and one.long)
     }
@@ -335,10 +336,9 @@ def _report(options: argparse.Namespace, names: list[str], fresh: list[str]) -> 
     return report
 
 
-def _forms(options: argparse.Namespace) -> int:
-    """What forms pay, those whose name contains a word of `--only`; 1 when a value is wrong."""
-    chosen = _chosen(FORMS, options.only)
-    found = measure_forms(chosen, options.threads[-1], options.rounds, options.seconds)
+def _forms(options: argparse.Namespace, names: list[str]) -> int:
+    """What these forms pay; 1 when a value is wrong."""
+    found = measure_forms(names, options.threads[-1], options.rounds, options.seconds)
     machine = (
         f"{processor()}, {options.threads[-1]} threads, Python {platform.python_version()}, "
         f"{time.strftime('%Y-%m-%d')}; medians of {options.rounds} rounds."
@@ -350,11 +350,11 @@ def _forms(options: argparse.Namespace) -> int:
     return int(any("error" in row for row in wrong))
 
 
-def _cold(options: argparse.Namespace) -> int:
-    """The models whose name contains a word of `--only`; 1 when one fails."""
+def _cold(options: argparse.Namespace, names: list[str]) -> int:
+    """The first minutes of these models; 1 when one fails."""
     peer = None if options.peer_python == sys.executable else options.peer_python
     who = contestants(options.against, peer)
-    found = measure_cold(_chosen(MODELS, options.only), options.steps, options.rounds, who)
+    found = measure_cold(names, options.steps, options.rounds, who)
     text = cold_table(found)
     print(text)
     _write(options.json, json.dumps(found, indent=1))
@@ -381,17 +381,18 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"no name contains {options.only!r}: {', '.join(some)}", file=sys.stderr)
         return 2
     if options.forms:
-        return _forms(options)
+        return _forms(options, names)
     if options.cold:
-        return _cold(options)
+        return _cold(options, names)
     if options.inference:
-        return run_inference(options, _peers(options), Turns(options.lock), processor())
+        return run_inference(options, names, _peers(options), Turns(options.lock), processor())
     if options.keras3:
-        return run_keras3(options, _peers(options), Turns(options.lock), processor())
+        return run_keras3(options, names, _peers(options), Turns(options.lock), processor())
     if options.scaling:
-        return scaling.run_scaling(options, Turns(options.lock), processor())
+        names = names if options.only else scaling.usual(names)
+        return scaling.run_scaling(options, names, Turns(options.lock), processor())
     if options.cluster:
-        return cluster.run_cluster(options, Turns(options.lock), processor())
+        return cluster.run_cluster(options, names, Turns(options.lock), processor())
     chosen = [name for name in names if name in WORKLOADS]
     fresh = [name for name in names if name in FRESH] if options.only or options.fresh else []
     report = _report(options, chosen, fresh)

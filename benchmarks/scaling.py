@@ -23,7 +23,7 @@ import platform
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,13 +68,9 @@ def catalogue() -> dict[str, str]:
     return {name: one.note for name, one in WORKLOADS.items()} | notes
 
 
-def chosen(only: str) -> list[str]:
-    """The usual workloads, or those of all whose name contains a word of `only`."""
-    words = [word for word in only.split(",") if word]
-    names = catalogue()
-    return [name for name in names if any(word in name for word in words)] or (
-        [] if words else [name for name in names if name in CHOICE]
-    )
+def usual(names: Iterable[str]) -> list[str]:
+    """Those of all names that are measured where none are asked for."""
+    return [name for name in names if name in CHOICE]
 
 
 def _has_keras() -> bool:
@@ -310,10 +306,11 @@ def _cores(text: str) -> tuple[int, ...]:
     return found
 
 
-def run_scaling(options: Any, turns: AbstractContextManager[None], cpu: str) -> int:
-    """Measure what `options` ask for, each workload in a turn of its own, and print the tables; 1
+def run_scaling(
+    options: Any, names: Sequence[str], turns: AbstractContextManager[None], cpu: str
+) -> int:
+    """Measure these as `options` ask, each workload in a turn of its own, and print the tables; 1
     when the model does not hold on two threads, or a workload fails."""
-    names = chosen(options.only)
     report: dict[str, Any] = {
         "cpu": cpu, "python": platform.python_version(), "when": time.strftime("%Y-%m-%d"),
         "rounds": options.rounds, "cores": options.cores, "rows": {},

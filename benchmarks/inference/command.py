@@ -8,6 +8,7 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -18,20 +19,14 @@ from .measure import Contest, built
 from .report import DRAWN, inference_tables, line
 
 
-def chosen(only: str) -> list[str]:
-    """The cases whose name contains one of these words, separated by commas."""
-    words = [one for one in only.split(",") if one] or [""]
-    return [name for name in CASES if any(word in name for word in words)]
-
-
 def run_inference(
     options: argparse.Namespace,
+    names: Sequence[str],
     peers: list[str],
     turns: AbstractContextManager[Any],
     cpu: str,
 ) -> int:
-    """Measure, print the tables, write the files; 1 when a library fails."""
-    names = chosen(options.only)
+    """Measure these cases, print the tables, write the files; 1 when a library fails."""
     report: dict[str, Any] = {
         "cpu": cpu,
         "threads": options.threads[-1],

@@ -8,28 +8,26 @@ import platform
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from tables import write_report
 
-from .cases import CASES, EAGER
+from .cases import EAGER
 from .measure import Contest
 from .report import DRAWN, keras3_tables, line
 
 
 def run_keras3(
     options: argparse.Namespace,
+    names: Sequence[str],
     peers: list[str],
     turns: AbstractContextManager[Any],
     cpu: str,
 ) -> int:
-    """Measure, print the tables, write the files; 1 when a backend fails.
-
-    `--only` chooses models by parts of their names, and `eager` and `imports` as well.
-    """
-    words = [one for one in options.only.split(",") if one] or [""]
-    names = [name for name in (*CASES, "eager", "imports") if any(one in name for one in words)]
+    """Measure models, `eager` or `imports`, print the tables, write the files; 1 when a backend
+    fails."""
     report: dict[str, Any] = {
         "cpu": cpu,
         "threads": options.threads[-1],

@@ -226,12 +226,6 @@ def test_options_choose_the_peers(keras):
     assert harness._options([]).peers == ",".join(harness.PEERS)
 
 
-def test_cases_are_chosen(keras):
-    from inference.command import chosen
-
-    assert chosen("lstm,net50.1") == ["resnet50.1", "resnet50.16", "lstm.32"]
-
-
 def _row(time, **more):
     spread = {"median": time, "low": 0.9 * time, "high": 1.1 * time}
     return {**spread, "start": 2.0, "load": 0.25, "call": 0.25, "before": 5e7, "peak": 2e8, **more}

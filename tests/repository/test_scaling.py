@@ -145,15 +145,13 @@ def test_a_model_that_fails_on_two_threads_is_not_believed(measured, believed):
     assert not is_believed(broken) and "!! no such thing" in page(broken)
 
 
-def test_workloads_are_chosen_by_words_and_cores_are_numbers():
+def test_usual_workloads_are_some_of_all_and_cores_are_numbers():
     import scaling
     from workloads import WORKLOADS
 
-    usual = scaling.chosen("")
+    usual = scaling.usual(scaling.catalogue())
     assert usual and set(usual) <= set(scaling.CHOICE)
     assert {name for name in scaling.CHOICE if not name.startswith("keras.")} <= set(WORKLOADS)
-    assert scaling.chosen("dot.64,tiny.eval_one") == ["dot.64", "tiny.eval_one"]
-    assert scaling.chosen("no such word") == []
     assert scaling._cores("2,64") == (2, 64)
 
 
