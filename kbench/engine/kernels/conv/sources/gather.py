@@ -109,6 +109,53 @@ def multiply(target, table, count_taps, taps, n0, n1, where, places, most, wide,
         where += size
 
 
+@part
+def tabulate_row(table, strip, seen, used, image_planes, plane, row, left, first, last, extent,
+                 plane_taps, row_taps, column_taps, plane_offsets, row_offsets, column_offsets,
+                 in_planes, in_rows, line, span, low, pixel, depth, direct):  # fmt: skip
+    """Write the taps that a row of the result has inside of the image; gives their number, and how
+    many rows the strip then holds. `plane` and `row` are those of the input that offsets are added
+    to, `image_planes` is where the planes of the image begin, and `seen` has `span` rows of each
+    tap of a plane."""
+    count = 0
+    for a in range(plane_taps):
+        from_plane = plane + peek_int64(plane_offsets, a)
+        if from_plane < 0 or from_plane >= in_planes:
+            continue
+        for b in range(row_taps):
+            row_shift = peek_int64(row_offsets, b)
+            from_row = row + row_shift
+            if from_row < 0 or from_row >= in_rows:
+                continue
+            source = image_planes + (from_plane * in_rows + from_row) * line
+            if direct != 0:
+                begin = source + left * pixel
+            else:
+                begin, used = keep_row(seen, a * span + row_shift, used, strip, source, left, first,
+                                       last, extent, pixel)  # fmt: skip
+            tabulate(table, count, begin, (a * row_taps + b) * column_taps, column_taps,
+                     column_offsets, low, pixel, depth)  # fmt: skip
+            count += column_taps
+    return count, used
+
+
+@part
+def multiply_rows(lines, done, table, taps, n0, n1, places, most, whole, wide, narrow, lanes,
+                  filters, packed, depth, mode, step_in, step_out):  # fmt: skip
+    """Some filters of all rows of an item: `lines` says how many taps each has, and its place."""
+    for row in range(done):
+        count_taps = peek_int64(lines, 2 * row)
+        target = peek_int64(lines, 2 * row + 1)
+        if count_taps == 0:
+            clear(target, n0, n1, places, step_out)
+            continue
+        own = table + 16 * row * taps
+        where = multiply_blocks(target, own, taps, n0, n1, places, most, whole, wide, narrow, lanes,
+                                filters, packed, depth, mode, step_in, step_out)  # fmt: skip
+        multiply(target, own, count_taps, taps, n0, n1, where, places, most, wide, narrow, lanes,
+                 filters, packed, depth, mode, step_in, step_out)  # fmt: skip
+
+
 @range_kernel
 def run(params, start, stop):
     (out, x, packed, flags, areas, scratch, area_bytes,    # set by each call
@@ -131,6 +178,7 @@ def run(params, start, stop):
     taps = plane_taps * row_taps * column_taps
     pixel = channels * SIZE
     cell = filters * SIZE
+    image_bytes = in_planes * in_rows * in_columns * pixel
     reach = width - (columns - 1) * column_stride
     mode = 2 if past != 0 and out % 64 == 0 and cell % 64 == 0 else 0
     for item in range(start, stop):
@@ -155,29 +203,13 @@ def run(params, start, stop):
             image = plane // planes
             z = plane - image * planes
             for row in range(row0, row1):
-                count = 0
-                for a in range(plane_taps):
-                    from_plane = z * plane_stride + peek_int64(plane_offsets, a)
-                    if from_plane < 0 or from_plane >= in_planes:
-                        continue
-                    for b in range(row_taps):
-                        row_shift = peek_int64(row_offsets, b)
-                        from_row = row * row_stride + row_shift
-                        if from_row < 0 or from_row >= in_rows:
-                            continue
-                        source = (image * in_planes + from_plane) * in_rows + from_row
-                        source = x + source * in_columns * pixel
-                        if direct != 0:
-                            begin = source + left * pixel
-                        else:
-                            key = ((plane - plane0) * plane_taps + a) * span
-                            key += (row - row0) * row_stride + row_shift - lowest
-                            begin, used = keep_row(seen, key, used, strip, source, left, first,
-                                                   last, extent, pixel)  # fmt: skip
-                        tabulate(table, done * taps + count, begin,
-                                 (a * row_taps + b) * column_taps, column_taps, column_offsets,
-                                 low, pixel, depth)  # fmt: skip
-                        count += column_taps
+                key = (plane - plane0) * plane_taps * span + (row - row0) * row_stride - lowest
+                count, used = tabulate_row(
+                    table + 16 * done * taps, strip, seen + 8 * key, used, x + image * image_bytes,
+                    z * plane_stride, row * row_stride, left, first, last, extent,
+                    plane_taps, row_taps, column_taps, plane_offsets, row_offsets, column_offsets,
+                    in_planes, in_rows, in_columns * pixel, span, low, pixel, depth, direct,
+                )  # fmt: skip
                 to_plane = image * out_planes + z * plane_step + plane_phase
                 to_row = to_plane * out_rows + row * row_step + row_phase
                 to_column = column0 * column_step + column_phase
@@ -187,16 +219,7 @@ def run(params, start, stop):
         end = min((bundle_number + 1) * bundle * 2 * lanes, filters)
         for n0 in range(bundle_number * bundle * 2 * lanes, end, beside * 2 * lanes):
             n1 = min(n0 + beside * 2 * lanes, end)
-            for row in range(done):
-                count_taps = peek_int64(lines, 2 * row)
-                target = peek_int64(lines, 2 * row + 1)
-                if count_taps == 0:
-                    clear(target, n0, n1, places, column_step * cell)
-                    continue
-                where = multiply_blocks(target, table + 16 * row * taps, taps, n0, n1, places, most,
-                                        whole, wide, narrow, lanes, filters, packed, depth, mode,
-                                        column_stride * pixel, column_step * cell)  # fmt: skip
-                multiply(target, table + 16 * row * taps, count_taps, taps, n0, n1, where, places,
-                         most, wide, narrow, lanes, filters, packed, depth, mode,
-                         column_stride * pixel, column_step * cell)  # fmt: skip
+            multiply_rows(lines, done, table, taps, n0, n1, places, most, whole, wide, narrow,
+                          lanes, filters, packed, depth, mode, column_stride * pixel,
+                          column_step * cell)  # fmt: skip
     give_back(flags, number)

@@ -56,6 +56,54 @@ def multiply(target, shift, table, used, places, length, most, tile, count, matr
         where += size
 
 
+@part
+def tabulate_rows(table, strip, source, row0, row1, slices, places, lines, planes, row_shift,
+                  plane_shift, row_stride, plane_stride, in_rows, in_planes, line, left, first,
+                  last, extent, pixel, stride, direct):  # fmt: skip
+    """Write where the input's row for each of the result's rows stands; gives how many are inside
+    of the image. `line` is the bytes of a row of the input, of which `source` is the first."""
+    used = 0
+    for row in range(row0, row1):
+        whole = row // slices
+        plane = whole // lines
+        from_row = (whole - plane * lines) * row_stride + row_shift
+        image = plane // planes
+        from_plane = (plane - image * planes) * plane_stride + plane_shift
+        if from_row < 0 or from_row >= in_rows or from_plane < 0 or from_plane >= in_planes:
+            continue
+        from_line = source + ((image * in_planes + from_plane) * in_rows + from_row) * line
+        begin = from_line + left * pixel
+        if direct == 0:
+            begin = strip + used * extent * stride
+            if last <= first:
+                continue
+            copy_row(begin, from_line, left, first, last, extent, pixel, stride)
+        store_int64(table, 2 * used, begin)
+        store_int64(table, 2 * used + 1, (row - row0) * places)
+        used += 1
+    return used
+
+
+@part
+def multiply_tap(sums, table, used, places, length, most, wide, narrow, lanes, filters, source_g,
+                 panels, panel_places, packs, runs, column_offsets, low, stride, step_in, channels,
+                 mode):  # fmt: skip
+    """Add the products of the rows in `table` with all filters, for each tap of their columns."""
+    cell = filters * SIZE
+    for n in range(0, filters, 2 * lanes):
+        count = min(2 * lanes, filters - n)
+        tile = wide if count > lanes else narrow
+        matrix = source_g + n * SIZE
+        panel_row = cell
+        if packs != 0:
+            matrix = panels + n * panel_places * SIZE
+            panel_row = (2 * lanes if count > lanes else lanes) * SIZE
+        for c in range(runs):
+            shift = (peek_int64(column_offsets, c) - low) * stride
+            multiply(sums + c * channels * cell + n * SIZE, shift, table, used, places, length,
+                     most, tile, count, matrix, panel_row, step_in, cell, mode)  # fmt: skip
+
+
 @range_kernel
 def run(params, start, stop):
     (out, x, g, flags, areas, scratch, area_bytes,    # set by each call
@@ -107,42 +155,15 @@ def run(params, start, stop):
                 across_planes = tap // row_taps
                 plane_shift = peek_int64(plane_offsets, across_planes)
                 row_shift = peek_int64(row_offsets, tap - across_planes * row_taps)
-                used = 0
-                for row in range(row0, row1):
-                    whole = row // slices
-                    plane = whole // lines
-                    from_row = (whole - plane * lines) * row_stride + row_shift
-                    image = plane // planes
-                    from_plane = (plane - image * planes) * plane_stride + plane_shift
-                    if from_row < 0 or from_row >= in_rows:
-                        continue
-                    if from_plane < 0 or from_plane >= in_planes:
-                        continue
-                    source = (image * in_planes + from_plane) * in_rows + from_row
-                    source = x + (source * in_columns * channels + channel) * SIZE
-                    begin = source + left * pixel
-                    if direct == 0:
-                        begin = strip + used * extent * stride
-                        if last <= first:
-                            continue
-                        copy_row(begin, source, left, first, last, extent, pixel, stride)
-                    store_int64(table, 2 * used, begin)
-                    store_int64(table, 2 * used + 1, (row - row0) * places)
-                    used += 1
+                used = tabulate_rows(table, strip, x + channel * SIZE, row0, row1, slices, places,
+                                     lines, planes, row_shift, plane_shift, row_stride,
+                                     plane_stride, in_rows, in_planes, in_columns * pixel, left,
+                                     first, last, extent, pixel, stride, direct)  # fmt: skip
                 if used == 0:
                     continue
-                for n in range(0, filters, 2 * lanes):
-                    count = min(2 * lanes, filters - n)
-                    tile = wide if count > lanes else narrow
-                    matrix = source_g + n * SIZE
-                    panel_row = cell
-                    if packs != 0:
-                        matrix = panels + n * together * across * SIZE
-                        panel_row = (2 * lanes if count > lanes else lanes) * SIZE
-                    for c in range(runs):
-                        shift = (peek_int64(column_offsets, c) - low) * stride
-                        place = (tap * column_taps + c) * channels + channel
-                        multiply(sums + place * cell + n * SIZE, shift, table, used, places,
-                                 length, most, tile, count, matrix, panel_row,
-                                 column_stride * stride, cell, mode)  # fmt: skip
+                place = tap * column_taps * channels + channel
+                multiply_tap(sums + place * cell, table, used, places, length, most, wide, narrow,
+                             lanes, filters, source_g, panels, together * across, packs, runs,
+                             column_offsets, low, stride, column_stride * stride, channels,
+                             mode)  # fmt: skip
     give_back(flags, number)
