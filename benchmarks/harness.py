@@ -51,7 +51,7 @@ from keras3.cases import CASES as FOR_KERAS3
 from keras3.cases import EAGER
 from keras3.cases import PEERS as KERAS3_PEERS
 from keras3.command import run_keras3
-from libraries import MODULES
+from libraries import MODULES, keras_version
 from measuring import SEED, measure
 from memory import measure_memory
 from page_parts import cores
@@ -368,6 +368,17 @@ def _write(file: str | None, text: str) -> None:
         Path(file).write_text(text + "\n", encoding="utf-8")
 
 
+def _lacking(options: argparse.Namespace) -> str | None:
+    """What a kind of run says where the Keras that it needs is not installed; there is one only."""
+    kinds = (("keras3", "keras3", "3."), ("cold", "keras", "2.3."), ("inference", "keras", "2.3."))
+    here = keras_version()
+    for kind, extra, begin in kinds:
+        if getattr(options, kind) and not here.startswith(begin):
+            found = f"Keras {here}" if here else "no Keras"
+            return f"--{kind} needs Keras {begin}x, here is {found}: pip install 'kbench[{extra}]'"
+    return None
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Measure, print the tables, write the files; 1 when kbench's values are wrong."""
     options = _options(arguments)
@@ -379,6 +390,9 @@ def main(arguments: list[str] | None = None) -> int:
     if not names:
         some = [*list(catalogue)[:12], *(["and more (--list)"] if len(catalogue) > 12 else [])]
         print(f"no name contains {options.only!r}: {', '.join(some)}", file=sys.stderr)
+        return 2
+    if problem := _lacking(options):
+        print(problem, file=sys.stderr)
         return 2
     if options.forms:
         return _forms(options, names)

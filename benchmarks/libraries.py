@@ -8,6 +8,7 @@ for. Nothing is imported before it is asked for.
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -53,6 +54,14 @@ class Library:
     def array(self, result: Any) -> np.ndarray:
         """A result as a NumPy array."""
         return np.asarray(result)
+
+
+def keras_version() -> str:
+    """The version of the Keras that is installed beside kbench; "" where there is none."""
+    try:
+        return importlib.metadata.version("keras")
+    except importlib.metadata.PackageNotFoundError:
+        return ""
 
 
 def numpy_names() -> Any:

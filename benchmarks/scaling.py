@@ -16,7 +16,6 @@ are shared out by their time. No launch is thought to move more than memory give
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
 import platform
@@ -31,6 +30,7 @@ from statistics import median, quantiles
 from typing import Any
 
 from cold import MODELS
+from libraries import keras_version
 from measuring import SEED
 from process import Process
 from scaling_model import Call, Machine, Prediction, call_of, error, predict
@@ -63,7 +63,7 @@ Rows = dict[str, Row]
 
 def catalogue() -> dict[str, str]:
     """All that can be measured, and a note of each."""
-    models = MODELS if _has_keras() else {}
+    models = MODELS if keras_version().startswith("2.3.") else {}
     notes = {f"{_KERAS}{name}": str(model.__doc__) for name, model in models.items()}
     return {name: one.note for name, one in WORKLOADS.items()} | notes
 
@@ -71,14 +71,6 @@ def catalogue() -> dict[str, str]:
 def usual(names: Iterable[str]) -> list[str]:
     """Those of all names that are measured where none are asked for."""
     return [name for name in names if name in CHOICE]
-
-
-def _has_keras() -> bool:
-    """Whether the Keras is there that runs on kbench."""
-    try:
-        return importlib.metadata.version("keras").startswith("2.3.")
-    except importlib.metadata.PackageNotFoundError:
-        return False
 
 
 class Processes:

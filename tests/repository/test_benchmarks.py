@@ -106,6 +106,20 @@ def test_every_kind_of_run_lists_what_it_would_measure(harness, capsys, kind, fi
     assert "'no such name'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("kind", "here", "said"),
+    [
+        ("--cold", "3.15.1", "--cold needs Keras 2.3.x, here is Keras 3.15.1: "),
+        ("--inference", "", "--inference needs Keras 2.3.x, here is no Keras: "),
+        ("--keras3", "2.3.1", "--keras3 needs Keras 3.x, here is Keras 2.3.1: "),
+    ],
+)
+def test_a_run_says_which_keras_it_needs(harness, capsys, monkeypatch, kind, here, said):
+    monkeypatch.setattr(harness, "keras_version", lambda: here)
+    assert harness.main([kind]) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_the_page_tells_families_and_marks_what_is_missed(harness):
     from page import page
 
