@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 from kernel_helpers import compiled_at_once
+from sampling import every
 
 from kbench.engine.execute.buffer_pool import pool
 from kbench.engine.jit.launch import first_right
@@ -143,7 +144,7 @@ ONE_TAP = [
 ]
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", every(2, FLOATS))
 @pytest.mark.parametrize("size", SIZES + ONE_TAP, ids=str)
 def test_every_way_agrees_with_loops(size, dtype):
     space, window, places, *geometry, images, channels, filters = size
@@ -216,7 +217,7 @@ DEPTHWISE = [
 ]
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("dtype", every(2, FLOATS))
 @pytest.mark.parametrize("size", DEPTHWISE, ids=str)
 def test_every_depthwise_way_agrees_with_loops(size, dtype):
     space, window, places, *geometry, images, channels, many = size
