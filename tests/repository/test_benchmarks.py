@@ -107,6 +107,18 @@ def test_every_kind_of_run_lists_what_it_would_measure(harness, capsys, kind, fi
 
 
 @pytest.mark.parametrize(
+    ("kind", "only", "names"),
+    [
+        ("--inference", "lstm,net50.1", ["resnet50.1", "resnet50.16", "lstm.32"]),
+        ("--scaling", "dot.64,tiny.eval_one", ["dot.64", "tiny.eval_one"]),
+    ],
+)
+def test_names_are_chosen_by_words_between_commas(harness, capsys, kind, only, names):
+    assert harness.main([kind, "--list", "--only", only]) == 0
+    assert [one.split()[0] for one in capsys.readouterr().out.splitlines()] == names
+
+
+@pytest.mark.parametrize(
     ("kind", "here", "said"),
     [
         ("--cold", "3.15.1", "--cold needs Keras 2.3.x, here is Keras 3.15.1: "),
