@@ -177,11 +177,6 @@ def test_few_places_read_the_environment(parsed):
 
 
 MAX_FUNCTION_LINES = 60
-LONG_RUNS = {
-    "engine/kernels/conv/sources/gather.py": 90,
-    "engine/kernels/conv/sources/reduce.py": 90,
-}
-"""Loops over a window of three axes: what would be cut out of them needs over twenty arguments."""
 
 
 def test_sizes(parsed):
@@ -192,13 +187,9 @@ def test_sizes(parsed):
         for path, (_, tree) in parsed.items()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        if node.end_lineno - node.lineno >= _most_lines(path, node.name)
+        if node.end_lineno - node.lineno >= MAX_FUNCTION_LINES
     ]
     assert long == []
-
-
-def _most_lines(path, name):
-    return LONG_RUNS.get(path, MAX_FUNCTION_LINES) if name == "run" else MAX_FUNCTION_LINES
 
 
 def test_no_class_is_written_and_compiled_at_import(parsed):

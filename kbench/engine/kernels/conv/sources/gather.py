@@ -7,10 +7,11 @@ elements unless its name says bytes.
 """
 
 from kbench.engine.intrinsics.fma_tile import call_tile
-from kbench.engine.intrinsics.memory import call_8, copy_bytes, give_back, take, zero_bytes
+from kbench.engine.intrinsics.memory import call_8, give_back, take, zero_bytes
 from kbench.engine.intrinsics.primitives import peek_int64, store_int64
 from kbench.engine.intrinsics.specialized import SIZE, parameters
 from kbench.engine.jit.numba_backend import part, range_kernel
+from kbench.engine.kernels.conv.input_row import columns_of, copy_row
 
 MAX_DEPTH = 1024
 """Products that are added one after the other, as in a product of matrices."""
@@ -48,23 +49,23 @@ def multiply_blocks(target, table, taps, n0, n1, places, most, whole, wide, narr
 
 
 @part
+def forget_rows(seen, count):
+    """The strip holds no row yet."""
+    for place in range(count):
+        store_int64(seen, place, -1)
+
+
+@part
 def keep_row(seen, key, used, strip, source, left, first, last, extent, pixel):
     """Where a row stands in the strip, and how many do: it is copied when it is first needed."""
-    line = extent * pixel
     slot = peek_int64(seen, key)
     if slot < 0:
         slot = used
         used += 1
         store_int64(seen, key, slot)
-        target = strip + slot * line
-        if last <= first:
-            zero_bytes(target, line)
-        else:
-            zero_bytes(target, (first - left) * pixel)
-            inside = target + (first - left) * pixel
-            copy_bytes(inside, source + first * pixel, (last - first) * pixel)
-            zero_bytes(inside + (last - first) * pixel, (left + extent - last) * pixel)
-    return strip + slot * line, used
+        begin = strip + slot * extent * pixel
+        copy_row(begin, source, left, first, last, extent, pixel, pixel)
+    return strip + slot * extent * pixel, used
 
 
 @part
@@ -140,20 +141,26 @@ def tabulate_row(table, strip, seen, used, image_planes, plane, row, left, first
 
 
 @part
-def multiply_rows(lines, done, table, taps, n0, n1, places, most, whole, wide, narrow, lanes,
-                  filters, packed, depth, mode, step_in, step_out):  # fmt: skip
-    """Some filters of all rows of an item: `lines` says how many taps each has, and its place."""
-    for row in range(done):
-        count_taps = peek_int64(lines, 2 * row)
-        target = peek_int64(lines, 2 * row + 1)
-        if count_taps == 0:
-            clear(target, n0, n1, places, step_out)
-            continue
-        own = table + 16 * row * taps
-        where = multiply_blocks(target, own, taps, n0, n1, places, most, whole, wide, narrow, lanes,
-                                filters, packed, depth, mode, step_in, step_out)  # fmt: skip
-        multiply(target, own, count_taps, taps, n0, n1, where, places, most, wide, narrow, lanes,
-                 filters, packed, depth, mode, step_in, step_out)  # fmt: skip
+def multiply_rows(lines, done, table, taps, begin, end, beside, places, most, whole, wide, narrow,
+                  lanes, filters, packed, depth, mode, step_in, step_out):  # fmt: skip
+    """Filters of all rows of an item, `beside` of them at a time, from `begin` to `end`.
+
+    `lines` says how many taps each row has, and its place.
+    """
+    for n0 in range(begin, end, beside):
+        n1 = min(n0 + beside, end)
+        for row in range(done):
+            count_taps = peek_int64(lines, 2 * row)
+            target = peek_int64(lines, 2 * row + 1)
+            if count_taps == 0:
+                clear(target, n0, n1, places, step_out)
+                continue
+            own = table + 16 * row * taps
+            where = multiply_blocks(target, own, taps, n0, n1, places, most, whole, wide, narrow,
+                                    lanes, filters, packed, depth, mode, step_in,
+                                    step_out)  # fmt: skip
+            multiply(target, own, count_taps, taps, n0, n1, where, places, most, wide, narrow,
+                     lanes, filters, packed, depth, mode, step_in, step_out)  # fmt: skip
 
 
 @range_kernel
@@ -163,8 +170,7 @@ def run(params, start, stop):
      planes, rows, columns,                        # of the output, within its phase
      plane_step, row_step, column_step,            # how far one of them is from the next
      plane_phase, row_phase, column_phase,
-     out_planes, out_rows, out_columns, filters,
-     in_planes, in_rows, in_columns, channels,
+     out_planes, out_rows, out_columns, filters, in_planes, in_rows, in_columns, channels,
      plane_stride, row_stride, column_stride,
      plane_taps, row_taps, column_taps, plane_offsets, row_offsets, column_offsets,
      low, width, direct, depth, lowest, span,
@@ -178,37 +184,33 @@ def run(params, start, stop):
     taps = plane_taps * row_taps * column_taps
     pixel = channels * SIZE
     cell = filters * SIZE
-    image_bytes = in_planes * in_rows * in_columns * pixel
     reach = width - (columns - 1) * column_stride
     mode = 2 if past != 0 and out % 64 == 0 and cell % 64 == 0 else 0
     for item in range(start, stop):
         rest = item // slices
         column0 = (item - rest * slices) * across
-        places = min(across, columns - column0)
-        left = low + column0 * column_stride
-        extent = (places - 1) * column_stride + reach
-        first = max(left, 0)
-        last = min(left + extent, in_columns)
+        places, left, extent, first, last = columns_of(
+            column0, across, columns, low, column_stride, reach, in_columns
+        )
         piece = rest // chunks
         row0 = (rest - piece * chunks) * height
         row1 = min(row0 + height, rows)
         bundle_number = piece // groups
         plane0 = (piece - bundle_number * groups) * together
         plane1 = min(plane0 + together, images * planes)
-        used = 0
-        done = 0
-        for place in range((plane1 - plane0) * plane_taps * span):
-            store_int64(seen, place, -1)
+        used = done = 0
+        forget_rows(seen, (plane1 - plane0) * plane_taps * span)
         for plane in range(plane0, plane1):
             image = plane // planes
             z = plane - image * planes
             for row in range(row0, row1):
                 key = (plane - plane0) * plane_taps * span + (row - row0) * row_stride - lowest
                 count, used = tabulate_row(
-                    table + 16 * done * taps, strip, seen + 8 * key, used, x + image * image_bytes,
-                    z * plane_stride, row * row_stride, left, first, last, extent,
-                    plane_taps, row_taps, column_taps, plane_offsets, row_offsets, column_offsets,
-                    in_planes, in_rows, in_columns * pixel, span, low, pixel, depth, direct,
+                    table + 16 * done * taps, strip, seen + 8 * key, used,
+                    x + image * in_planes * in_rows * in_columns * pixel, z * plane_stride,
+                    row * row_stride, left, first, last, extent, plane_taps, row_taps, column_taps,
+                    plane_offsets, row_offsets, column_offsets, in_planes, in_rows,
+                    in_columns * pixel, span, low, pixel, depth, direct,
                 )  # fmt: skip
                 to_plane = image * out_planes + z * plane_step + plane_phase
                 to_row = to_plane * out_rows + row * row_step + row_phase
@@ -216,10 +218,9 @@ def run(params, start, stop):
                 store_int64(lines, 2 * done, count)
                 store_int64(lines, 2 * done + 1, out + (to_row * out_columns + to_column) * cell)
                 done += 1
-        end = min((bundle_number + 1) * bundle * 2 * lanes, filters)
-        for n0 in range(bundle_number * bundle * 2 * lanes, end, beside * 2 * lanes):
-            n1 = min(n0 + beside * 2 * lanes, end)
-            multiply_rows(lines, done, table, taps, n0, n1, places, most, whole, wide, narrow,
-                          lanes, filters, packed, depth, mode, column_stride * pixel,
-                          column_step * cell)  # fmt: skip
+        begin = bundle_number * bundle * 2 * lanes
+        end = min(begin + bundle * 2 * lanes, filters)
+        multiply_rows(lines, done, table, taps, begin, end, beside * 2 * lanes, places, most, whole,
+                      wide, narrow, lanes, filters, packed, depth, mode, column_stride * pixel,
+                      column_step * cell)  # fmt: skip
     give_back(flags, number)

@@ -10,6 +10,7 @@ from kbench.engine.intrinsics.memory import copy_bytes, give_back, take, zero_by
 from kbench.engine.intrinsics.primitives import peek_int64, store_int64
 from kbench.engine.intrinsics.specialized import SIZE, parameters
 from kbench.engine.jit.numba_backend import part, range_kernel
+from kbench.engine.kernels.conv.input_row import columns_of, copy_row
 
 
 @part
@@ -29,19 +30,6 @@ def pack(panels, source, count_places, filters, lanes, panel_places):
 
 
 @part
-def copy_row(target, source, left, first, last, extent, pixel, stride):
-    """Copy `stride` bytes of each pixel of a row; pixels outside of the image are zeros."""
-    zero_bytes(target, (first - left) * stride)
-    inside = target + (first - left) * stride
-    if stride == pixel:
-        copy_bytes(inside, source + first * pixel, (last - first) * pixel)
-    else:
-        for column in range(first, last):
-            copy_bytes(inside + (column - first) * stride, source + column * pixel, stride)
-    zero_bytes(inside + (last - first) * stride, (left + extent - last) * stride)
-
-
-@part
 def multiply(target, shift, table, used, places, length, most, tile, count, matrix, panel_row,
              step_in, step_out, mode):  # fmt: skip
     """Add the products of one tap's rows, for up to two vectors of filters."""
@@ -57,11 +45,14 @@ def multiply(target, shift, table, used, places, length, most, tile, count, matr
 
 
 @part
-def tabulate_rows(table, strip, source, row0, row1, slices, places, lines, planes, row_shift,
-                  plane_shift, row_stride, plane_stride, in_rows, in_planes, line, left, first,
-                  last, extent, pixel, stride, direct):  # fmt: skip
+def tabulate_rows(table, strip, source, row0, row1, slices, places, lines, planes, tap, row_taps,
+                  row_offsets, plane_offsets, row_stride, plane_stride, in_rows, in_planes, line,
+                  left, first, last, extent, pixel, stride, direct):  # fmt: skip
     """Write where the input's row for each of the result's rows stands; gives how many are inside
     of the image. `line` is the bytes of a row of the input, of which `source` is the first."""
+    across_planes = tap // row_taps
+    plane_shift = peek_int64(plane_offsets, across_planes)
+    row_shift = peek_int64(row_offsets, tap - across_planes * row_taps)
     used = 0
     for row in range(row0, row1):
         whole = row // slices
@@ -143,22 +134,18 @@ def run(params, start, stop):
             row1 = min(end, row0 + together)
             # Rows are cut only where a chunk is one piece, so all pieces of a chunk are alike.
             column0 = (row0 - row0 // slices * slices) * across
-            places = min(across, columns - column0)
-            left = low + column0 * column_stride
-            extent = (places - 1) * column_stride + reach
-            first = max(left, 0)
-            last = min(left + extent, in_columns)
+            places, left, extent, first, last = columns_of(
+                column0, across, columns, low, column_stride, reach, in_columns
+            )
             source_g = g + (row0 // slices * columns + column0) * cell
             if packs != 0:
                 pack(panels, source_g, (row1 - row0) * places, filters, lanes, together * across)
             for tap in range(tap0, tap1):
-                across_planes = tap // row_taps
-                plane_shift = peek_int64(plane_offsets, across_planes)
-                row_shift = peek_int64(row_offsets, tap - across_planes * row_taps)
                 used = tabulate_rows(table, strip, x + channel * SIZE, row0, row1, slices, places,
-                                     lines, planes, row_shift, plane_shift, row_stride,
-                                     plane_stride, in_rows, in_planes, in_columns * pixel, left,
-                                     first, last, extent, pixel, stride, direct)  # fmt: skip
+                                     lines, planes, tap, row_taps, row_offsets, plane_offsets,
+                                     row_stride, plane_stride, in_rows, in_planes,
+                                     in_columns * pixel, left, first, last, extent, pixel, stride,
+                                     direct)  # fmt: skip
                 if used == 0:
                     continue
                 place = tap * column_taps * channels + channel
