@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
-import importlib.util
 import json
 import os
 import platform
@@ -299,9 +298,6 @@ def run_cluster(
     options: Any, names: Sequence[str], turns: AbstractContextManager[None], cpu: str
 ) -> int:
     """Measure these, print the tables, write the files; 1 when the model does not hold here."""
-    if any(importlib.util.find_spec(one) is None for one in ("distributed", "keras")):
-        print("--cluster needs Dask and Keras: pip install 'kbench[dask,keras]'", file=sys.stderr)
-        return 2
     before = os.getloadavg()[0]
     report: Row = {
         "cpu": cpu, "cores": len(os.sched_getaffinity(0)), "python": platform.python_version(),

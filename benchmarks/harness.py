@@ -369,13 +369,15 @@ def _write(file: str | None, text: str) -> None:
 
 
 def _lacking(options: argparse.Namespace) -> str | None:
-    """What a kind of run says where the Keras that it needs is not installed; there is one only."""
+    """What a kind of run says where what it needs is not installed; there is one Keras only."""
     kinds = (("keras3", "keras3", "3."), ("cold", "keras", "2.3."), ("inference", "keras", "2.3."))
     here = keras_version()
     for kind, extra, begin in kinds:
         if getattr(options, kind) and not here.startswith(begin):
             found = f"Keras {here}" if here else "no Keras"
             return f"--{kind} needs Keras {begin}x, here is {found}: pip install 'kbench[{extra}]'"
+    if options.cluster and not (here and _available(sys.executable, "distributed")):
+        return "--cluster needs Dask and Keras: pip install 'kbench[dask,keras]'"
     return None
 
 

@@ -124,6 +124,7 @@ def test_names_are_chosen_by_words_between_commas(harness, capsys, kind, only, n
         ("--cold", "3.15.1", "--cold needs Keras 2.3.x, here is Keras 3.15.1: "),
         ("--inference", "", "--inference needs Keras 2.3.x, here is no Keras: "),
         ("--keras3", "2.3.1", "--keras3 needs Keras 3.x, here is Keras 2.3.1: "),
+        ("--cluster", "", "--cluster needs Dask and Keras: "),
     ],
 )
 def test_a_run_says_which_keras_it_needs(harness, capsys, monkeypatch, kind, here, said):
