@@ -6,9 +6,8 @@ Modules that import this one are loaded by the process that compiles, never by `
 from __future__ import annotations
 
 import contextlib
-import gc
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
@@ -24,6 +23,8 @@ from numba.core.ccallback import _CFuncCompiler
 from numba.core.cgutils import alloca_once
 from numba.core.compiler_lock import global_compiler_lock
 
+from kbench.engine.jit.compiling import shortcuts
+
 __all__ = [
     "Entry",
     "alloca_once",
@@ -38,7 +39,6 @@ __all__ = [
     "ir",
     "part",
     "range_kernel",
-    "take_shortcuts",
     "target_features",
     "types",
     "use_whole_vectors",
@@ -48,14 +48,6 @@ _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": {"contract"}}
 _helper_options: dict[str, Any] = {"forceinline": True}
 _EXACT: dict[str, Any] = {"error_model": "numpy"}
 _I64, _POINTER = ir.IntType(64), ir.IntType(8).as_pointer()
-
-_FIRST_GENERATION = 30_000
-"""Objects between two looks for circles of garbage.
-
-Python looks each 700 objects, an eighth of the time, as Numba makes many objects that stay."""
-
-_SECOND_GENERATION, _THIRD_GENERATION = 10, 10
-_NOTHING, _VARIABLE, _INSTRUCTION, _SEQUENCE, _MAPPING = range(5)  # what a value may hold
 
 _own_catch = numba.core.errors.WarningsFixer.catch_warnings
 
@@ -238,118 +230,10 @@ def compile_objects_only() -> None:
     library.get_pointer_to_function = lambda self, name: 0
     codegen._add_module = lambda self, module: None
     codegen.set_env = lambda self, name, environment: None
-    take_shortcuts()
+    shortcuts.take_all()
 
 
 def target_features() -> dict[str, bool]:
     """What Numba compiles for, by LLVM's names: the host's features, or those its user set."""
     listed = str(registry.cpu_target.target_context.codegen().magic_tuple()[2])
     return {name[1:]: name[0] == "+" for name in listed.split(",") if name}
-
-
-def take_shortcuts() -> list[str]:
-    """Take shorter ways through Numba, all that it allows; gives the names of those it does not.
-
-    Each gives what Numba's own way gives, so that machine code stays the same to the byte. They
-    reach into Numba: where a name is missing that one needs, Numba's own way remains.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_FIRST_GENERATION, _SECOND_GENERATION, _THIRD_GENERATION)
-    return [shortcut.__name__ for shortcut in _SHORTCUTS if not _is_taken(shortcut)]
-
-
-def _is_taken(shortcut: Callable[[], None]) -> bool:
-    try:
-        shortcut()
-    except (AttributeError, ImportError):
-        return False
-    return True
-
-
-def _found(path: str) -> Any:
-    """A module of Numba, or what it defines, as `numba.core.ir:Inst`."""
-    module, _, name = path.partition(":")
-    value = import_module(module)
-    return getattr(value, name) if name else value
-
-
-def list_variables() -> None:
-    """Find the variables of an instruction without a call and a list for each value in it."""
-    ir = _found("numba.core.ir")
-    variable, instruction = ir.Var, ir.Inst
-    _ = instruction._rec_list_vars
-    kinds: dict[type, int] = {variable: _VARIABLE}
-
-    def kind_of(kind: type) -> int:
-        if issubclass(kind, variable):
-            found = _VARIABLE
-        elif issubclass(kind, instruction):
-            found = _INSTRUCTION
-        elif issubclass(kind, list | tuple):
-            found = _SEQUENCE
-        else:
-            found = _MAPPING if issubclass(kind, dict) else _NOTHING
-        kinds[kind] = found
-        return found
-
-    def gather(values: Iterable[Any], into: list[Any]) -> None:
-        for value in values:
-            kind = kinds.get(type(value), -1)
-            if kind < 0:
-                kind = kind_of(type(value))
-            if kind == _VARIABLE:
-                into.append(value)
-            elif kind == _INSTRUCTION:
-                into.extend(value.list_vars())
-            elif kind == _SEQUENCE:
-                gather(value, into)
-            elif kind == _MAPPING:
-                gather(value.values(), into)
-
-    def variables(self: Any, value: Any) -> list[Any]:
-        into: list[Any] = []
-        if type(value) is dict:
-            gather(value.values(), into)
-        else:
-            gather((value,), into)
-        return into
-
-    instruction._rec_list_vars = variables
-
-
-def remember_calls() -> None:
-    """Remember which signature a call of an operator, a helper or a cast has, for its operands.
-
-    Numba tries all loops of all ufuncs that may be meant, at each `a + b`. What it finds depends on
-    the function and the types alone, but for `overload`: that compiles for the flags of the caller.
-    """
-    context = _found("numba.core.typing.context:BaseContext")
-    overload = _found("numba.core.typing.templates:_OverloadFunctionTemplate")
-    types = _found("numba.core.types")
-    kinds, own = {types.Function, types.NumberClass}, context.resolve_function_type
-    known: dict[Any, Any] = {}
-
-    def is_lasting(function: Any, signature: Any) -> bool:
-        for template in getattr(function, "templates", ()):
-            if issubclass(template, overload):
-                compiled = getattr(template, "_compiled_overloads", None)
-                if compiled is None or signature.args in compiled:
-                    return False
-        return True
-
-    def resolve(self: Any, function: Any, args: Any, kws: Any) -> Any:
-        if kws or type(function) not in kinds:
-            return own(self, function, args, kws)
-        key = (self, function, tuple(args))
-        signature = known.get(key)
-        if signature is None:
-            signature = own(self, function, args, kws)
-            if signature is not None and is_lasting(function, signature):
-                known[key] = signature
-        return signature
-
-    context.resolve_function_type = resolve
-
-
-_SHORTCUTS = (list_variables, remember_calls)

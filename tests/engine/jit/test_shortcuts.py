@@ -11,9 +11,9 @@ BEGIN = """
 import hashlib
 import numpy as np
 from kbench.engine.jit import numba_backend
-from kbench.engine.jit.compiling import linker
+from kbench.engine.jit.compiling import linker, shortcuts
 
-own_found = numba_backend._found
+own_found = shortcuts._found
 
 
 def found(path):
@@ -22,15 +22,15 @@ def found(path):
     return own_found(path)
 
 
-numba_backend._found = found
-take = (lambda: []) if {own} else numba_backend.take_shortcuts
-numba_backend.take_shortcuts = lambda: print(take())
+shortcuts._found = found
+take = (lambda: []) if {own} else shortcuts.take_all
+shortcuts.take_all = lambda: print(take())
 numba_backend.compile_objects_only()
 """
 KERNELS = """
 from numba.extending import overload
 from kbench.engine.intrinsics.toolkit import field, load_float32, store_float32
-from kbench.engine.jit.numba_backend import exact_kernel, range_kernel
+from kbench.engine.jit.numba_backend import exact_kernel, part, range_kernel
 
 def product_and_sum(a, b, c):
     raise NotImplementedError
@@ -38,6 +38,20 @@ def product_and_sum(a, b, c):
 @overload(product_and_sum)
 def compiled(a, b, c):
     return lambda a, b, c: a * b + c
+
+@part
+def first_and_count(y, start, stop):
+    count = 0
+    for i in range(start, stop):
+        if load_float32(y, i) > 0:
+            count += 1
+    return min(start, count), count
+
+@part
+def both(y, start, stop):
+    first, count = first_and_count(y, start, stop)
+    again, more = first_and_count(y, stop, stop + count)
+    return first + again, count + more
 
 def body(params, start, stop):
     x, y = field(params, 0), field(params, 1)
@@ -47,6 +61,8 @@ def body(params, start, stop):
         if a < b and i != 3:
             b = product_and_sum(a, b, a) + a / np.float32(3)
         store_float32(y, i, abs(b))
+    first, count = both(y, start, stop)
+    store_float32(y, first, np.float32(count))
 
 for kernel in (exact_kernel, range_kernel, exact_kernel, range_kernel):
     made = kernel(body)
@@ -85,6 +101,10 @@ def test_products_and_sums_are_rounded_as_each_kernel_says(plain: list[str]) -> 
     [
         ("numba.core.ir", "list_variables"),
         ("numba.core.typing.templates:_OverloadFunctionTemplate", "remember_calls"),
+        ("numba.core.transforms:canonicalize_cfg", "forget_lifetimes"),
+        ("numba.core.inline_closurecall", "share_scope"),
+        ("numba.core.lowering:Lower", "store_once"),
+        ("numba.core.base", "remember_signatures"),
     ],
 )
 def test_numbas_own_way_remains_where_a_name_is_missing(
