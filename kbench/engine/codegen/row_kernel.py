@@ -21,6 +21,7 @@ from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Part, Prepared
+from kbench.engine.jit.service import service
 from kbench.engine.runtime.workspace import Workspace
 
 MAX_KEPT_COLUMNS = 4096
@@ -286,3 +287,9 @@ _kernels: dict[LoopProgram, RowKernel] = {}
 def request(program: LoopProgram) -> RowKernel | None:
     """The kernel of a program of rows, as soon as it is ready."""
     return ready_kernel(program, _kernels, RowKernel)
+
+
+def is_coming(program: LoopProgram) -> bool:
+    """Whether the kernel of a program has been asked for and is not there yet."""
+    job = service.job(program.name)
+    return job is not None and job.state == "pending"

@@ -7,9 +7,10 @@ their sources: a compiler takes about as long as a source is.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -131,6 +132,21 @@ class CompileQueue:
     def restore(self, held: set[Job]) -> None:
         """Go on with what was put aside."""
         self._here.missed = held
+
+    @contextlib.contextmanager
+    def muted(self) -> Iterator[None]:
+        """Meanwhile this thread asks for no kernel that nobody has asked for: it computes what a
+        kernel that is on its way will do, and more of them would only come later with it."""
+        before = self.is_muted()
+        self._here.muted = True
+        try:
+            yield
+        finally:
+            self._here.muted = before
+
+    def is_muted(self) -> bool:
+        """Whether this thread asks for nothing new."""
+        return bool(self._here.__dict__.get("muted"))
 
     def charge(self, begun: float) -> float:
         """Charge the time since then to the kernels that this thread has missed meanwhile, which

@@ -70,6 +70,8 @@ class Service(CompileThreads):
         self, name: str, text: Callable[[], str], guess: Callable[[], int] | None = None
     ) -> Job | None:
         """The job of that name once its kernel can run, None until then, and when it never can."""
+        if self.queue.is_muted() and name not in self._jobs:
+            return None
         job = self.submit(name, text, guess)
         return job if job is not None and job.state == "ready" else None
 

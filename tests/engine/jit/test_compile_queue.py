@@ -155,3 +155,41 @@ def test_what_costs_most_without_its_kernel_is_compiled_first(
     assert all(job.guess and not job.written for job in asked)  # the caller writes no source
     assert own.queue.take().name == DRIVER
     assert own.queue.take() is asked[1]
+
+
+def test_values_of_rows_ask_for_no_kernels_while_that_of_the_rows_is_coming(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would delay it, and nobody would need them after it. Where it fails, they are asked
+    for."""
+    import numpy as np
+
+    from kbench import backend as K
+    from kbench.engine.jit import service as jit_service
+
+    own = jit_service.Service()
+    monkeypatch.setenv("KBENCH_JIT", "auto")
+    monkeypatch.setenv("KBENCH_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(own, "_start_thread", lambda: None)
+    codegen, execute = "kbench.engine.codegen", "kbench.engine.execute"
+    for module in (
+        f"{codegen}.loop_kernel", f"{codegen}.row_kernel", f"{codegen}.join_kernels",
+        f"{execute}.executable", f"{execute}.steps.row_step",
+    ):  # fmt: skip
+        monkeypatch.setattr(f"{module}.service", own)
+    for module in ("loop_kernel", "row_kernel"):
+        monkeypatch.setattr(f"{codegen}.{module}._kernels", {})  # of other tests
+    x = K.placeholder((None, 431))
+    softmax = K.function([x], [K.softmax(x * 1.125)])
+    given = np.random.default_rng(0).normal(size=(300, 431)).astype("float32")
+    powers = np.exp(1.125 * given.astype("float64"))
+    want = powers / powers.sum(-1, keepdims=True)
+
+    def asked() -> list[str]:
+        np.testing.assert_allclose(softmax([given])[0], want, rtol=1e-5)
+        return [job.name.partition("_")[0] for job in own.queue.jobs]
+
+    assert asked() == asked() == [DRIVER, "rows"]
+    assert not own.queue.is_muted()
+    own._fail(own.queue.jobs.pop(), "no compiler likes it")
+    assert asked() == [DRIVER, "fused"]

@@ -11,6 +11,7 @@ from kbench.engine.core import cancel
 from kbench.engine.execute.steps.base import Buffers, ExecutableLike, PlanMakers, Registers
 from kbench.engine.fusion.row_lower import RowGroup
 from kbench.engine.jit.launch import Prepared
+from kbench.engine.jit.service import service
 from kbench.engine.runtime.workspace import Workspace
 
 
@@ -45,15 +46,22 @@ class RowStep:
         columns = self.group.dims[-1]
         inside = all(is_inside(arrays[number], columns) for number in self.group.places)
         if self.kernel is None or not inside:  # without a kernel, the value at fault says so
-            if self._plain is None:
-                self._plain = plain_form(self.group, self._makers)
-            for slot, array in zip(self.slots, self._plain.run(given, quiet=True), strict=True):
+            for slot, array in zip(self.slots, self._run_plain(given), strict=True):
                 registers[slot] = array
             return
         outs = [buffers[slot] for slot in self.slots]
         self.kernel.run(outs, arrays, self.group.dims, cancel.check)
         for slot, out in zip(self.slots, outs, strict=True):
             registers[slot] = out
+
+    def _run_plain(self, given: list[np.ndarray]) -> list[np.ndarray]:
+        """The values of the group by themselves; while its kernel is on its way without theirs."""
+        if self._plain is None:
+            self._plain = plain_form(self.group, self._makers)
+        if self.kernel is None and row_kernel.is_coming(self.group.program):
+            with service.queue.muted():
+                return self._plain.run(given, quiet=True)
+        return self._plain.run(given, quiet=True)
 
     def prepare(
         self, registers: Registers, buffers: Buffers, workspace: Workspace
