@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+
+from kbench.engine.jit.compiling import shortcuts
 
 BEGIN = """
 import hashlib
@@ -111,3 +114,12 @@ def test_numbas_own_way_remains_where_a_name_is_missing(
     plain: list[str], missing: str, name: str
 ) -> None:
     assert compiled(missing=(missing,)) == [f"['{name}']", *plain[1:]]
+
+
+def test_what_a_shortcut_reads_is_looked_for_in_numbas_own_functions() -> None:
+    def own(code: Any) -> object:
+        return code.blocks, code.lifetimes
+
+    shortcuts._look_for({"blocks", "lifetimes"}, own)
+    with pytest.raises(AttributeError, match=r"^dels, scope$"):
+        shortcuts._look_for({"blocks", "scope", "dels"}, own)

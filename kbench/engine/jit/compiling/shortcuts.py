@@ -47,6 +47,16 @@ def _found(path: str) -> Any:
     return getattr(value, name) if name else value
 
 
+def _look_for(names: set[str], *functions: Callable[..., Any]) -> None:
+    """AttributeError where Numba's own functions do not read what a shortcut is to read.
+
+    These are attributes that its objects have only once they are at work.
+    """
+    missing = names.difference(*(function.__code__.co_names for function in functions))
+    if missing:
+        raise AttributeError(", ".join(sorted(missing)))
+
+
 def list_variables() -> None:
     """Find the variables of an instruction without a call and a list for each value in it."""
     ir = _found("numba.core.ir")
@@ -134,6 +144,7 @@ def forget_lifetimes() -> None:
     postproc = _found("numba.core.postproc")
     processor, lifetime = postproc.PostProcessor, postproc.VariableLifetime
     canonical, own = _found("numba.core.transforms:canonicalize_cfg"), processor.run
+    _look_for({"is_generator", "variable_lifetime", "generator_info", "_insert_var_dels"}, own)
 
     def run(self: Any, emit_dels: bool = False, extend_lifetimes: bool = False) -> None:
         code = self.func_ir
@@ -172,7 +183,8 @@ def store_once() -> None:
     """
     lower = _found("numba.core.lowering:Lower")
     own_store, own_delete = lower.storevar, lower.delvar
-    _ = lower._alloca_var, lower.getvar
+    names = {"typeof", "_alloca_var", "getvar", "_singly_assigned_vars", "_blk_local_varmap"}
+    _look_for(names, own_store, own_delete)
     known: dict[Any, bool] = {}
 
     def is_plain(self: Any, kind: Any) -> bool:
