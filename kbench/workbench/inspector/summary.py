@@ -31,7 +31,7 @@ _SIZED: tuple[type, ...] = (
     *sizes.DICT_VIEWS,
 )  # fmt: skip
 _EDGE_CELLS = 4
-"""Rows and columns shown at each end of a matrix."""
+"""Rows and columns shown at each end of a matrix; fewer columns where rows would be broken."""
 
 
 class KnownValue(Struct, frozen=True, eq=False):
@@ -220,18 +220,27 @@ def _count(number: int, word: str) -> str:
 
 
 def _table(held: np.ndarray, gap: str) -> list[str]:
-    """The first and last four rows and columns, right-aligned."""
+    """The first and last four rows and columns, right-aligned, in NumPy's width of a line."""
     grid = held.reshape(1, -1) if held.ndim == 1 else held
-    rows, cols = _edges(grid.shape[0]), _edges(grid.shape[1])
+    room = np.get_printoptions()["linewidth"]
+    for edge in range(_EDGE_CELLS, 0, -1):
+        lines = _table_lines(grid, edge, gap)
+        if len(lines[0]) <= room:
+            break
+    return lines
+
+
+def _table_lines(grid: np.ndarray, edge_columns: int, gap: str) -> list[str]:
+    rows, cols = _edges(grid.shape[0], _EDGE_CELLS), _edges(grid.shape[1], edge_columns)
     cells = [[_table_cell(grid, row, col, gap) for col in cols] for row in rows]
     width = max((len(cell) for line_cells in cells for cell in line_cells), default=1)
     return ["  " + " ".join(cell.rjust(width) for cell in line_cells) for line_cells in cells]
 
 
-def _edges(count: int) -> list[int | None]:
-    if count <= 2 * _EDGE_CELLS:
+def _edges(count: int, shown: int) -> list[int | None]:
+    if count <= 2 * shown:
         return list(range(count))
-    return [*range(_EDGE_CELLS), None, *range(count - _EDGE_CELLS, count)]
+    return [*range(shown), None, *range(count - shown, count)]
 
 
 def _table_cell(grid: np.ndarray, row: int | None, col: int | None, gap: str) -> str:

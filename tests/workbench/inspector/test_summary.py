@@ -187,6 +187,19 @@ def test_ascii_line_is_ascii() -> None:
     assert shown.isascii() and "|" in shown and summary.text(NORMAL, ascii=True).isascii()
 
 
+@pytest.mark.parametrize(
+    ("room", "shown"),
+    [(75, "0 1 2 3 … 396 397 398 399"), (34, "0 1 … 398 399"), (20, "0 … 399"), (5, "0 … 399")],
+)
+def test_rows_of_a_table_fit_the_width_of_a_line(room: int, shown: str) -> None:
+    """A front end says to NumPy how wide its lines are."""
+    with np.printoptions(linewidth=room):
+        lines = summary.text(np.arange(4000.0).reshape(10, 400)).splitlines()
+    assert len(lines) == 10 and lines[1].split() == shown.split()
+    assert len({len(line) for line in lines[1:]}) == 1
+    assert max(map(len, lines[1:])) <= max(room, 16)
+
+
 def test_text_shows_the_corners() -> None:
     lines = summary.text(np.arange(400.0).reshape(20, 20)).splitlines()
     assert len(lines) == 10 and lines[1].split()[0] == "0" and lines[-1].split()[-1] == "399"
