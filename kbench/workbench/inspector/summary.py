@@ -222,19 +222,26 @@ def _count(number: int, word: str) -> str:
 def _table(held: np.ndarray, gap: str) -> list[str]:
     """The first and last four rows and columns, right-aligned, in NumPy's width of a line."""
     grid = held.reshape(1, -1) if held.ndim == 1 else held
+    rows, cols = _edges(grid.shape[0], _EDGE_CELLS), _edges(grid.shape[1], _EDGE_CELLS)
+    cells = [[_table_cell(grid, row, col, gap) for col in cols] for row in rows]
     room = np.get_printoptions()["linewidth"]
     for edge in range(_EDGE_CELLS, 0, -1):
-        lines = _table_lines(grid, edge, gap)
+        lines = _table_lines(_outer(cells, edge, gap))
         if len(lines[0]) <= room:
             break
     return lines
 
 
-def _table_lines(grid: np.ndarray, edge_columns: int, gap: str) -> list[str]:
-    rows, cols = _edges(grid.shape[0], _EDGE_CELLS), _edges(grid.shape[1], edge_columns)
-    cells = [[_table_cell(grid, row, col, gap) for col in cols] for row in rows]
-    width = max((len(cell) for line_cells in cells for cell in line_cells), default=1)
-    return ["  " + " ".join(cell.rjust(width) for cell in line_cells) for line_cells in cells]
+def _outer(cells: list[list[str]], edge: int, gap: str) -> list[list[str]]:
+    """Rows of cells with `edge` of them left at each end, and a gap for those between."""
+    if len(cells[0]) <= 2 * edge:
+        return cells
+    return [[*row[:edge], gap, *row[-edge:]] for row in cells]
+
+
+def _table_lines(cells: list[list[str]]) -> list[str]:
+    width = max(len(cell) for row in cells for cell in row)
+    return ["  " + " ".join(cell.rjust(width) for cell in row) for row in cells]
 
 
 def _edges(count: int, shown: int) -> list[int | None]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from kbench.engine.codegen import row_kernel
@@ -58,10 +60,9 @@ class RowStep:
         """The values of the group by themselves; while its kernel is on its way without theirs."""
         if self._plain is None:
             self._plain = plain_form(self.group, self._makers)
-        if self.kernel is None and row_kernel.is_coming(self.group.program):
-            with service.queue.muted():
-                return self._plain.run(given, quiet=True)
-        return self._plain.run(given, quiet=True)
+        coming = self.kernel is None and row_kernel.is_coming(self.group.program)
+        with service.queue.muted() if coming else nullcontext():
+            return self._plain.run(given, quiet=True)
 
     def prepare(
         self, registers: Registers, buffers: Buffers, workspace: Workspace
