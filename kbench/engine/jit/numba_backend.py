@@ -1,4 +1,4 @@
-"""The only `import numba`: what the compiled side of the engine is written with.
+"""What the compiled side is written with; only this file and the shortcuts import Numba.
 
 Modules that import this one are loaded by the process that compiles, never by `import kbench`.
 """
