@@ -33,6 +33,7 @@ from kbench.engine.execute.steps.base import (
     releasing,
 )
 from kbench.engine.execute.steps.group_step import Step
+from kbench.engine.execute.steps.straight_line import StraightLine, straight_line
 from kbench.engine.graph.apply import RESULT
 from kbench.engine.graph.variables import Variable, store_all, store_lock
 from kbench.engine.jit.service import service
@@ -48,6 +49,9 @@ RUNS_BEFORE_KEEPING = 8
 """Runs of a plan with updates before it keeps its arena: it is the step of a training loop."""
 MAX_KEPT_TRAINING_ARENAS = 2
 """Plans with updates that keep such arenas at one time: two networks trained in turns."""
+RUNS_BEFORE_STRAIGHT = 8
+"""Runs of a plan that `is_simple` before its steps become one function: making it takes as long as
+some of them."""
 
 _training: collections.deque[weakref.ref[Executable]] = collections.deque()
 
@@ -104,6 +108,7 @@ class Executable:
         self.is_simple = plain and self._is_pure
         self.direct = self._direct() if self.is_simple else None
         self._kept: Buffers | None = None
+        self._straight: StraightLine | None = None
         self._runs = 0
         self._check_memory()
         if self.layout.arena_bytes <= MAX_KEPT_ARENA_BYTES:
@@ -268,9 +273,25 @@ class Executable:
 
     def run_simple(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """`run` of a plan that `is_simple`, while nothing is recorded."""
+        if self._straight is not None:
+            return quietly(self._straight, arrays)
+        self._runs += 1
+        if self._runs == RUNS_BEFORE_STRAIGHT:
+            self._straight = self._straightened()
         registers = self._filled(arrays)
         quietly(self._run_plain, self.runners, registers, self._buffers())
         return [registers[root] for root in self.roots]
+
+    def _straightened(self) -> StraightLine | None:
+        """The steps as one function, where all of them are small."""
+        if self._kept is None or self.layout.ending:
+            return None
+        held = [
+            constant if buffer is None else buffer
+            for constant, buffer in zip(self._template, self._kept, strict=True)
+        ]
+        read, fed, fresh = dict(self._variables), dict(self._feeds), dict(self._fresh)
+        return straight_line(self.values, self.steps, held, read, fed, fresh, self.roots)
 
     def lasting_buffers(self) -> Buffers:
         """Where intermediate results go in every run, once the plan has memory of its own."""

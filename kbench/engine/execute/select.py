@@ -92,6 +92,7 @@ def compiled_step(value: Value, values: Sequence[Value], makers: PlanMakers) -> 
             form=compiled.form,
             prepare=compiled.prepare,
             repeat=compiled.repeat,
+            is_bare=False,
         )
     found = library_step(value, values)
     if found is None:

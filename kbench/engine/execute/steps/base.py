@@ -86,19 +86,19 @@ def numpy_step(value: Value) -> StepRunner:
     return many
 
 
-def bare_step(value: Value, values: Sequence[Value]) -> StepRunner | None:
-    """A step for a small elementwise op, which costs little more than its calls of NumPy.
-
-    The plan keeps warnings off, the arrays are too short to be cut into blocks, and none of them
-    is float16, which would be widened.
-    """
-    run = BARE.get(value.op.numpy)
+def is_bare(value: Value, values: Sequence[Value]) -> bool:
+    """Whether this is an elementwise op on arrays too short to be cut into blocks, none of them
+    float16, which would be widened: its calls of NumPy are all there is to it."""
     specs = [value.spec, *(values[operand].spec for operand in value.inputs)]
-    if run is None or value.attrs or not value.static or value.size > BLOCK:
-        return None
-    if any(spec.dtype == "float16" for spec in specs):
-        return None
-    slot, inputs = value.slot, value.inputs
+    if value.op.numpy not in BARE or value.attrs or not value.static or value.size > BLOCK:
+        return False
+    return all(spec.dtype != "float16" for spec in specs)
+
+
+def bare_step(value: Value) -> StepRunner:
+    """A step for what `is_bare`, which costs little more than its calls of NumPy; the plan keeps
+    warnings off."""
+    run, slot, inputs = BARE[value.op.numpy], value.slot, value.inputs
     if len(inputs) == 1:
         (first,) = inputs
 

@@ -23,6 +23,7 @@ from kbench.engine.execute.steps.base import (
     StepRunner,
     bare_step,
     dynamic_step,
+    is_bare,
     numpy_step,
 )
 from kbench.engine.execute.steps.numpy_blocks import BlockedForm
@@ -56,6 +57,8 @@ class Step(Struct):
     """What it does as a kernel's call, where that can be: the buffers are its results."""
     repeat: Callable[..., bool] | None = None
     """`repeat(out, *read)`: does it once more at once, where all is known from earlier calls."""
+    is_bare: bool = False
+    """Whether it is calls of NumPy on a few elements and nothing else: see `is_bare` of `base`."""
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -70,14 +73,16 @@ class Step(Struct):
 
 def single_step(value: Value, values: Sequence[Value]) -> Step:
     """One op as a step of its own."""
-    run = bare_step(value, values)
-    if run is None:
+    bare = is_bare(value, values)
+    if bare:
+        run = bare_step(value)
+    else:
         run = numpy_step(value) if value.static else dynamic_step(value)
     form = "view" if value.op.kind in ("view", "update") else value.op.tier
     work = 1
     if value.op.work is not None:
         work = value.op.work(*[values[slot].spec for slot in value.inputs], **value.attrs)
-    return Step(value.slot, run, value.inputs, value.op.name, lambda: form, work=work)
+    return Step(value.slot, run, value.inputs, value.op.name, lambda: form, work=work, is_bare=bare)
 
 
 class GroupStep:

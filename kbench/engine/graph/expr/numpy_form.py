@@ -43,7 +43,33 @@ def numpy_form(expr: Expr, leaves: tuple[Expr, ...], dtype: str) -> ArrayFunctio
 @functools.lru_cache(maxsize=4096)
 def _compiled(source: str, single: bool, dtype: str) -> ArrayFunction:
     """The form of a source, which is the same for all expressions that differ in names alone."""
-    return _wrap(eval(compile(source, "<kbench numpy form>", "eval"), _scope()), single, dtype)
+    return _wrap(_evaluated(source), single, dtype)
+
+
+def _evaluated(source: str) -> ArrayFunction:
+    function: ArrayFunction = eval(compile(source, "<kbench numpy form>", "eval"), _scope())
+    return function
+
+
+@functools.lru_cache(maxsize=256)
+def _evaluated_once(source: str) -> ArrayFunction:
+    return _evaluated(source)
+
+
+Names = Mapping[Expr, str]
+"""What the leaves are called."""
+
+
+def bare_lines(arguments: Sequence[str], lines: Sequence[tuple[str, Expr, Names]]) -> ArrayFunction:
+    """Several expressions as one function of arrays, in the way of `bare_form`.
+
+    Arguments:
+        arguments: the names of the function's parameters.
+        lines: the parameter that is filled, the expression, and the parameters that its leaves are;
+            in the order in which they are computed.
+    """
+    calls = [_top(expr, names, target) for target, expr, names in lines]
+    return _evaluated_once(f"lambda {', '.join(arguments)}: ({', '.join(calls)},)")
 
 
 def _is_composed(expr: Expr) -> bool:
@@ -51,15 +77,11 @@ def _is_composed(expr: Expr) -> bool:
     return expr.kind == "call" and not isinstance(expr.scalar.numpy, np.ufunc)
 
 
-Names = Mapping[Expr, str]
-"""What the leaves are called."""
-
-
-def _top(expr: Expr, names: Names) -> str:
+def _top(expr: Expr, names: Names, out: str = "out") -> str:
     """Source of the outermost operation, writing to `out`."""
     if expr.kind != "call":
-        return f"_copyto(out, {names.get(expr, expr)})"
-    return f"_{expr.scalar.name}({_arguments(expr, names)}, out=out)"
+        return f"_copyto({out}, {names.get(expr, expr)})"
+    return f"_{expr.scalar.name}({_arguments(expr, names)}, out={out})"
 
 
 def _inner(expr: Expr, names: Names) -> str:
