@@ -13,12 +13,12 @@ import numpy as np
 from kbench.engine.codegen.scan_program import Recurrence, source
 from kbench.engine.core.fork_safety import cached_property
 from kbench.engine.core.types import Array, CancelCheck
-from kbench.engine.jit import kernel_file
 from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.service import service
 from kbench.engine.kernels.conv.api import find_panel_tiles
-from kbench.engine.kernels.conv.launch import PACK, PRODUCTS_PER_ELEMENT, PanelTiles, plan
+from kbench.engine.kernels.conv.launch import PRODUCTS_PER_ELEMENT, PanelTiles
+from kbench.engine.kernels.conv.packing import packed_bytes, packing
 from kbench.engine.runtime import config, threads
 from kbench.engine.runtime.pacer import Pacer
 from kbench.engine.runtime.workspace import Workspace
@@ -161,15 +161,9 @@ class Kernel:
         if any(stride % size for stride in matrix.strides):
             matrix = np.ascontiguousarray(matrix)
         depth, columns = matrix.shape
-        wide = -(-columns // tiles.lanes) * tiles.lanes
-        panels = workspace.take(depth * wide * size)
-        values = {
-            "places": address_of(_NOTHING), "taps": 1, "rows": depth, "columns": columns,
-            "row_step": matrix.strides[0] // size, "column_step": matrix.strides[1] // size,
-            "lanes": tiles.lanes,
-        }  # fmt: skip
-        fields, work = kernel_file.parameters_of(PACK), PRODUCTS_PER_ELEMENT * matrix.size
-        pack = plan(tiles.pack, tiles.dtype, fields, values, 1, work)
+        steps = [stride // size for stride in matrix.strides]
+        panels = workspace.take(packed_bytes(tiles, 1, depth, columns))
+        pack = packing(tiles, _NOTHING[:1], depth, columns, *steps)
         pack.launch(workspace, panels, address_of(matrix)).run(None)
         return panels
 

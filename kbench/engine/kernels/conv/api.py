@@ -91,6 +91,7 @@ def _pack_text(dtype: str) -> str:
     """The source of the kernel that brings weights into panels."""
     return kernel_file.specialized(
         PACK,
+        SIZE=np.dtype(dtype).itemsize,
         element=dtype,
         load_element=f"load_{dtype}",
         store_element=f"store_{dtype}",

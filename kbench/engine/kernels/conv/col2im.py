@@ -21,13 +21,12 @@ from kbench.engine.jit.fast_call import address_of
 from kbench.engine.jit.launch import Prepared
 from kbench.engine.kernels.conv.launch import (
     MAX_PLANS,
-    PACK,
-    PRODUCTS_PER_ELEMENT,
     Plan,
     Tiles,
     plan,
     starts,
 )
+from kbench.engine.kernels.conv.packing import packed_bytes, packing
 from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.runtime.workspace import Workspace
 
@@ -100,15 +99,7 @@ def _planned(
 ) -> _Spread:  # fmt: skip
     filters, width = kernel[4], math.prod(kernel[:4])
     (row_taps, taps), (stride, step), (row_pad, pad) = kernel[1:3], strides[1:], pads[1:]
-    place = np.zeros(1, np.int64)
-    pack = plan(
-        tiles.pack, tiles.dtype, kernel_file.parameters_of(PACK),
-        {
-            "places": address_of(place), "taps": 1, "rows": filters, "columns": width,
-            "lanes": tiles.lanes, "row_step": 1, "column_step": filters,
-        },
-        1, 4 * PRODUCTS_PER_ELEMENT * filters * width, kept=[place],
-    )  # fmt: skip
+    pack = packing(tiles, np.zeros(1, np.int64), filters, width, 1, filters)
     # Rows of windows that reach into two chunks are computed twice: chunks are high.
     chunks = min(-(-MIN_ITEMS // out[0]), max(1, out[2] // (8 * row_taps * dilation[1])))
     height = -(-out[2] // chunks)
@@ -129,4 +120,4 @@ def _planned(
     work = math.prod(g[:4]) * filters * length // items
     fields = kernel_file.parameters_of(SPREAD)
     run = plan(loops.spread, tiles.dtype, fields, values, items, work, areas)
-    return _Spread(filters * length * tiles.size, pack, run)
+    return _Spread(packed_bytes(tiles, 1, filters, width), pack, run)

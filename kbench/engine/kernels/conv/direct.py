@@ -24,8 +24,6 @@ from kbench.engine.kernels.conv.launch import (
     GATHER,
     MAX_PLANS,
     MIN_STREAMED_BYTES,
-    PACK,
-    PRODUCTS_PER_ELEMENT,
     REDUCE,
     Plan,
     Tiles,
@@ -34,6 +32,7 @@ from kbench.engine.kernels.conv.launch import (
     plan,
     starts,
 )
+from kbench.engine.kernels.conv.packing import packed_bytes, packing
 from kbench.engine.kernels.conv.tiling import (
     Cut,
     Sums,
@@ -174,29 +173,22 @@ def _planned(
     }  # fmt: skip
     fields = kernel_file.parameters_of(GATHER)
     run = plan(tiles.gather, tiles.dtype, fields, values, cut.items, cut.work, areas, offsets)
-    pack, packed = _packing(tiles, kernel, back, axes)
-    return _Gather(pack, packed * tiles.size, run)
+    return _Gather(*_packing(tiles, kernel, back, axes), run)
 
 
 def _packing(
     tiles: Tiles, kernel: Ints, back: bool, axes: tuple[WindowAxis, ...]
 ) -> tuple[Plan, int]:
-    """How the matrices of the axes' taps go into panels, transposed when going `back`."""
+    """How the matrices of the axes' taps go into panels, transposed when going `back`; and the
+    bytes of these."""
     channels, filters = kernel[3:]
     index = np.ix_(*(np.array(axis.index, np.int64) for axis in axes))
     places = np.ravel_multi_index(index, kernel[:3]).reshape(-1) * (channels * filters)
-    places = np.ascontiguousarray(places, np.int64)
-    rows, columns = (filters, channels) if back else (channels, filters)
-    values = {
-        "places": address_of(places), "taps": places.size, "rows": rows, "columns": columns,
-        "lanes": tiles.lanes, "row_step": 1 if back else filters,
-        "column_step": filters if back else 1,
-    }  # fmt: skip
-    width = -(-columns // tiles.lanes) * tiles.lanes
-    work = 4 * PRODUCTS_PER_ELEMENT * rows * columns
-    fields = kernel_file.parameters_of(PACK)
-    pack = plan(tiles.pack, tiles.dtype, fields, values, places.size, work, kept=[places])
-    return pack, places.size * rows * width
+    if back:
+        pack = packing(tiles, places, filters, channels, 1, filters)
+        return pack, packed_bytes(tiles, places.size, filters, channels)
+    pack = packing(tiles, places, channels, filters, filters, 1)
+    return pack, packed_bytes(tiles, places.size, channels, filters)
 
 
 def _axis_fields(

@@ -28,7 +28,8 @@ from kbench.engine.core.types import Array, CancelCheck, Ints
 from kbench.engine.jit import fast_call, kernel_file
 from kbench.engine.jit.compile_queue import Job
 from kbench.engine.jit.launch import HostStep, Part, Prepared
-from kbench.engine.kernels.conv.launch import MAX_PLANS, PACK, Plan, Tiles, plan, starts
+from kbench.engine.kernels.conv.launch import MAX_PLANS, Plan, Tiles, plan, starts
+from kbench.engine.kernels.conv.packing import packed_bytes, packing
 from kbench.engine.kernels.conv.tiling import WindowAxis, backward_axes
 from kbench.engine.kernels.family import Family, Sources
 from kbench.engine.kernels.winograd import source as sources
@@ -277,16 +278,8 @@ def _planned(
     taps, channels, filters = kernel[0], x[4], out[4] * math.prod(groups)
     count = kernel[3] * kernel[4]
     places = np.arange(36 * taps, dtype=np.int64) * (channels * filters)
-    pack = plan(
-        tiles.pack, "float32", kernel_file.parameters_of(PACK),
-        {
-            "places": fast_call.address(places), "taps": 36 * taps,
-            "rows": channels, "columns": filters,
-            "lanes": tiles.lanes, "row_step": 1 if back else filters,
-            "column_step": channels if back else 1,
-        },
-        36 * taps, 128 * channels * filters, kept=[places],
-    )  # fmt: skip
+    steps = (1, channels) if back else (filters, 1)
+    pack = packing(tiles, places, channels, filters, *steps)
     values, areas, work = _shared(tiles, loops, out, x, taps, before, apart, groups)
     areas = (*areas, 64 * filters, 64)
     _, values_at, sums_at, corner_at, table_at, _ = starts(areas)
@@ -299,8 +292,7 @@ def _planned(
     work *= values["together"]
     gather = plan(loops.gather, "float32", fields, values, items, work, areas)
     weights = _planned_weights(loops, "weights", taps, count, -4 * count if back else 4 * count)
-    width = -(-filters // tiles.lanes) * tiles.lanes
-    packed = 36 * taps * channels * width * tiles.size
+    packed = packed_bytes(tiles, 36 * taps, channels, filters)
     return _Convolution(back, taps, 4 * count, packed, weights, pack, gather)
 
 
