@@ -60,10 +60,9 @@ MIN_NEAR_BYTES = 1 << 21
 packed again for every piece of so many."""
 MAX_PIECE_DEPTH = 2048
 """Depth of a piece, likewise; half of it in blocks, so that a job takes a hundredth of a second."""
-MAX_IN_PLACE_ROWS = 256
-"""Rows up to which the right operand is read in place: packing costs more than it gives."""
 MAX_IN_PLACE_BYTES = 1 << 20
-"""Bytes of an operand up to which it is read in place however often."""
+"""Bytes of an operand up to which it is read in place however often: more is read in place only
+once, as each of its rows lies on a page of its own."""
 MAX_IN_PLACE_PANELS = 4
 """Panels for which a left operand whose columns lie together is read in place."""
 CONFLICT_BYTES = 4096
@@ -218,11 +217,10 @@ def _piece(
     jobs = None
     if in_blocks and not whole and not in_place:
         jobs = _block_jobs(sizes, tile, panels, workers, deep)
-    splits = not in_place and _splits_columns(sizes, tile, panels, workers, deep)
-    own = alone or splits or jobs is not None
+    shares = 0 if in_place else _shares(sizes, tile, panels, workers, deep)
+    own = alone or shares > 0 or jobs is not None
     if jobs is None and own:
-        shared = max(workers, min(2 * workers, panels // MIN_JOB_PANELS))
-        jobs = _tall_jobs(sizes, panels, 1 if alone else shared)
+        jobs = _tall_jobs(sizes, panels, 1 if alone else shares)
     elif jobs is None:
         jobs = _jobs(sizes, tile, panels, workers, whole)
     near = deep * jobs["group"] * double * tile.size <= SECOND_CACHE_SHARE_BYTES
@@ -272,23 +270,31 @@ def _b_in_place(sizes: ProductSizes, tile: Tile) -> bool:
     """Whether whole panels of the right operand are read where they are."""
     if sizes.b_column != tile.size:
         return False
-    if sizes.rows <= 2 * tile.most:
-        return True
     step = abs(sizes.b_depth)
-    return step % (CONFLICT_BYTES // 4) != 0 and (
-        sizes.rows <= MAX_IN_PLACE_ROWS or sizes.depth * step <= MAX_IN_PLACE_BYTES
-    )
+    if sizes.rows <= tile.most or sizes.depth * step > MAX_IN_PLACE_BYTES:
+        return sizes.rows <= tile.most
+    return sizes.rows <= 2 * tile.most or step % (CONFLICT_BYTES // 4) != 0
 
 
-def _splits_columns(sizes: ProductSizes, tile: Tile, panels: int, workers: int, deep: int) -> bool:
-    """Whether each job has all rows and some columns, whose part of the right operand it packs.
+def _shares(sizes: ProductSizes, tile: Tile, panels: int, workers: int, deep: int) -> int:
+    """The jobs that have all rows and some columns each, whose part of the right operand they pack;
+    0 where that is not the better way.
 
     Then no thread reads what another has just written, which takes longer than to read it from
     behind the caches; but each reads all of the left operand, which must stay in its second cache.
+    Each packs it, too, where its rows are apart by what makes them conflict.
     """
-    if sizes.stacks > 1 or panels < 2 * workers or not _a_in_place(sizes, tile):
-        return False
-    return sizes.rows * deep * tile.size <= SECOND_CACHE_SHARE_BYTES
+    if sizes.stacks > 1 or panels < 2 * workers:
+        return 0
+    if sizes.rows * deep * tile.size > SECOND_CACHE_SHARE_BYTES:
+        return 0
+    shares = max(workers, min(2 * workers, panels // MIN_JOB_PANELS))
+    if _a_in_place(sizes, tile):
+        return shares
+    if sizes.a_depth != tile.size:
+        return 0
+    shares = min(shares, 1 + int(MAX_PACKED_AGAIN * sizes.columns / PACKED_COLUMNS))
+    return shares if shares >= workers else 0
 
 
 def _tall_jobs(sizes: ProductSizes, panels: int, wanted: int) -> dict[str, int]:
