@@ -254,6 +254,13 @@ class Binding(Reader):
         are_same = [out.nbytes for out in outs if fast_call.address(out) == low]
         return array.size == self.total and are_same == [array.nbytes]
 
+    @property
+    def places(self) -> list[int]:
+        """Where in the parameter block the address of a lone result, for a fold one that needs no
+        joining, and those of the inputs stand."""
+        result = 0 if self.program.fold is None else self._slots["direct"]
+        return [result, *[self._slots[f"x{number}"] for number in range(len(self._inputs))]]
+
     def set_factors(self, params: Array, workspace: Workspace) -> tuple[Array, Array]:
         """Say where the mantissas and exponents of products go; gives their arrays."""
         shape = (self.parts, self.kept)

@@ -18,6 +18,7 @@ import numpy as np
 from kbench.engine.codegen.arguments import Binding
 from kbench.engine.codegen.join_kernels import Joined, Repeated
 from kbench.engine.codegen.loop_program import Fold, LoopProgram
+from kbench.engine.codegen.repeated_loop import RepeatedLoop
 from kbench.engine.codegen.writers import kernel_source
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.types import Array, CancelCheck
@@ -25,13 +26,13 @@ from kbench.engine.graph.expr.scalars import Cost
 from kbench.engine.jit import disk_cache
 from kbench.engine.jit.array_memory import are_same
 from kbench.engine.jit.compile_queue import Job
-from kbench.engine.jit.launch import HostStep, Launch, Part, Prepared
+from kbench.engine.jit.launch import HostStep, Launch, LaunchGraph, Part, Prepared
 from kbench.engine.jit.service import service
 from kbench.engine.runtime import config, threads
 from kbench.engine.runtime.pacer import Pacer
 from kbench.engine.runtime.workspace import Workspace
 
-CHEAP_FACTOR = 4
+CHEAP_FACTOR = 2
 """Times as many elements it takes to be worth waking threads where there are but sums and
 products."""
 MAX_BINDINGS = 16
@@ -105,8 +106,10 @@ class Nest(Generic[Bound]):
     def launch(self, params: Array, binding: Bound) -> Launch:
         """Every item, for this parameter block."""
         items, work = binding.items, binding.each
-        parallel = items * work >= self._ease * threads.MIN_PARALLEL_ELEMENTS
-        return Launch(self._job.address, params, items, work, parallel, self._pacer)
+        worth = items * work / (self._ease * threads.MIN_PARALLEL_ELEMENTS)
+        most = max(2, int(2 * worth))  # half of what is worth two of them for each
+        address = self._job.address
+        return Launch(address, params, items, work, worth >= 1, self._pacer, most=most)
 
 
 class Kernel:
@@ -173,6 +176,25 @@ class Kernel:
         if given is not ins:  # inputs were seen as rows
             is_lasting = is_lasting and all(array.flags.c_contiguous for array in ins)
         return Prepared(parts, self.form, None, None, (ins, alive), is_lasting)
+
+    def repeated(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], given: Sequence[int]
+    ) -> RepeatedLoop | None:
+        """How the call of `run` is made again, for another result and other arrays in place of the
+        `given` inputs; None where it is more than launches of what these are, or not ready."""
+        binding = self._nest.bind(tuple(dims))
+        if len(outs) != 1 or binding.is_streamed or not LaunchGraph.is_supported():
+            return None
+        parts, _given, alive = self._parts(outs, ins, dims, Workspace())  # which is never released
+        launches = [part.launch() for part in parts]
+        if not launches or None in launches or not are_same(alive, ins):
+            return None
+        result, *places = binding.places
+        return RepeatedLoop(
+            [one._replace(kept=(one.kept, parts, ins)) for one in launches if one is not None],
+            [outs[0], *[ins[number] for number in given]],
+            [(0, result) if len(launches) == 1 else (1, 0), *[(0, places[n]) for n in given]],
+        )
 
     def _parts(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], workspace: Workspace

@@ -106,7 +106,7 @@ class Executable:
         self._views = self._copied_roots()
         plain = self._replay_policy is None and self._in_place is None and not self._views
         self.is_simple = plain and self._is_pure
-        self.direct = self._direct() if self.is_simple else None
+        self.direct = self._direct(len(feed_slots)) if self.is_simple else None
         self._kept: Buffers | None = None
         self._straight: StraightLine | None = None
         self._runs = 0
@@ -141,19 +141,32 @@ class Executable:
             seen.add(root)
         return frozenset(copied)
 
-    def _direct(self) -> Callable[[Sequence[np.ndarray]], list[np.ndarray] | None] | None:
-        """The call of a plan of one step that reads what is fed; see `Step.repeat`."""
+    def _direct(
+        self, given: int
+    ) -> Callable[[Sequence[np.ndarray]], list[np.ndarray] | None] | None:
+        """The call of a plan of one step that reads all that is `given`, and constants; see
+        `Step.repeat`."""
         if len(self.steps) != 1 or len(self._fresh) != 1 or self._variables:
             return None
         (step,), ((slot, allocate),) = self.steps, self._fresh
         repeat = step.repeat
-        reads = [(place, read) for place, read in enumerate(step.reads)]
-        if repeat is None or self.roots != [slot] or self._feeds != reads:
+        fed = {slot: place for place, slot in self._feeds}
+        if repeat is None or self.roots != [slot] or len(fed) < given:
+            return None  # at what is not read, nobody would look
+        constants = [None if read in fed else self._template[read] for read in step.reads]
+        places = [(at, fed[read]) for at, read in enumerate(step.reads) if read in fed]
+        if len(places) < len(fed) or constants.count(None) != len(places):
             return None
+        in_order = [place for _, place in places] == list(range(len(step.reads)))
 
         def call(arrays: Sequence[np.ndarray]) -> list[np.ndarray] | None:
             out = allocate()
-            return [out] if repeat(out, *arrays) else None
+            if in_order:
+                return [out] if repeat(out, *arrays) else None
+            read = constants.copy()
+            for at, place in places:
+                read[at] = arrays[place]
+            return [out] if repeat(out, *read) else None
 
         return call
 

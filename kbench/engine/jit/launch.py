@@ -54,11 +54,13 @@ class Launch(NamedTuple):
     """Where two integers, on cache lines of their own, have to begin at zero; 0 for none."""
     kept: tuple[object, ...] = ()
     """Memory of the launch's own."""
+    most: int = 0
+    """Threads at most that it is worth, 0 for all."""
 
     def run(self, cancel_check: CancelCheck | None) -> None:
         """Run every item; without a check nothing comes between."""
         for start, stop in self.pacer.tiles(self.items, self.work, cancel_check):
-            service.driver.run(self.address, self.params, start, stop, self.parallel)
+            service.driver.run(self.address, self.params, start, stop, self.parallel, self.most)
 
     def launch(self) -> Launch:
         """Itself."""
@@ -67,7 +69,10 @@ class Launch(NamedTuple):
     @property
     def threads(self) -> int:
         """Threads that it is worth."""
-        return max(1, min(threads.count(), self.items)) if self.parallel else 1
+        if not self.parallel:
+            return 1
+        count = max(1, min(threads.count(), self.items))
+        return min(count, self.most) if self.most else count
 
 
 class HostStep(NamedTuple):

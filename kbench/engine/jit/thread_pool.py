@@ -165,15 +165,18 @@ class Driver:
             self._pool = ExecutorPool(module)
         self.runs_graphs = self._pool.runs_graphs
 
-    def run(self, address: int, params: np.ndarray, start: int, stop: int, parallel: bool) -> None:
-        """Run items `start` to `stop`; `parallel` allows all threads, and says that it takes
-        long."""
+    def run(
+        self, address: int, params: np.ndarray, start: int, stop: int, parallel: bool, most: int = 0
+    ) -> None:
+        """Run items `start` to `stop`; `parallel` allows several threads, all or `most` of them,
+        and says that it takes long."""
         if not parallel:
             self._short(address, params, start, stop)
             return
         block = fast_call.address(params)
         with threads.parallel_lock:
             count = min(threads.free(), stop - start)
+            count = min(count, most) if most else count
             if count > 1:
                 self._pool.run(address, block, start, stop, count)
                 return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import numpy as np
@@ -34,7 +35,28 @@ def _several() -> tuple[Function, Callable[[], list[np.ndarray]]]:
     return K.function([x], [K.sum(y), y + 1]), lambda: [drawn(5, 8)]
 
 
-@pytest.fixture(params=[_product, _several], ids=["product", "several"])
+def _loop() -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    """One loop, which reads what is fed in another order."""
+    x, y = K.placeholder((None, 100)), K.placeholder((None, 100))
+    return K.function([x, y], [K.relu(y) * 2.0 - x]), lambda: [drawn(300, 100), drawn(300, 100)]
+
+
+def _fold() -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    """One fold of a loop, on several threads, in parts that are joined."""
+    x = K.placeholder((None, 100))
+    return K.function([x], [K.sum(K.square(x))]), lambda: [drawn(3000, 100)]
+
+
+def _row_fold() -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    """A result for each row, which needs no joining."""
+    x = K.placeholder((None, 100))
+    return K.function([x], [K.max(x, axis=-1)]), lambda: [drawn(300, 100)]
+
+
+@pytest.fixture(
+    params=[_product, _several, _loop, _fold, _row_fold],
+    ids=["product", "several", "loop", "fold", "row_fold"],
+)
 def made(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[Function, Callable[[], list[np.ndarray]]]:
@@ -69,8 +91,9 @@ def test_results_are_right_and_nobody_elses(made: Made) -> None:
 def test_other_arrays_are_noticed(made: Made) -> None:
     function, feeds = made
     given = feeds()
+    rows = [3 if K.int_shape(node)[0] is None else None for node in function.inputs]
     others = [
-        [array[: len(array) // 2] if place == 0 else array for place, array in enumerate(given)],
+        [array[:most] for array, most in zip(given, rows, strict=True)],
         [array.astype("float64") for array in given],
         [np.asfortranarray(array) for array in given],
         [array[::-1] for array in given],
@@ -144,3 +167,56 @@ def test_updates_and_flags_go_the_usual_way() -> None:
     for number in range(5):
         assert function([np.ones(3, "float32")])[0] == 3 * number
     assert function._steady is None
+
+
+@pytest.mark.parametrize("build", [_loop, _fold, _row_fold])
+def test_loops_are_made_again(
+    build: Callable[[], tuple[Function, Callable[[], list[np.ndarray]]]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With as many threads as there are now, by several threads of Python at a time."""
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    function, feeds = build()
+    before = K.num_threads()
+    try:
+        for threads in (2, 1, 2):
+            K.set_num_threads(threads)
+            given = [feeds() for _ in range(4)]
+            wanted = [usual(function, one) for one in given]
+            for _ in range(3):
+                function(given[0])
+            assert function._steady is not None
+            assert function._steady.executable.direct(given[1]) is not None
+            wrong: list[int] = []
+
+            def work(number: int, given=given, wanted=wanted, wrong=wrong) -> None:
+                for _ in range(50):
+                    found = function(given[number])
+                    if not np.allclose(found[0], wanted[number][0], 1e-5, 1e-5):
+                        wrong.append(number)
+
+            workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            assert not wrong
+    finally:
+        K.set_num_threads(before)
+
+
+@pytest.mark.parametrize("formula", [lambda x: K.relu(x) + 1.0, lambda x: K.dot(x, x)])
+@pytest.mark.parametrize("place", [0, 1])
+def test_what_is_not_read_is_looked_at_as_well(
+    formula: Callable[[K.Tensor], K.Tensor], place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    nodes = [K.placeholder((None, 200)), K.placeholder((None, 200))]
+    function = K.function(nodes, [formula(nodes[place])])
+    for _ in range(5):
+        given = [drawn(200, 200), drawn(200, 200)]
+        want = usual(K.function([nodes[place]], function.outputs), [given[place]])
+        np.testing.assert_allclose(function(given)[0], want[0], 1e-4, 1e-4)
+    given[1 - place] = drawn(200, 199)
+    with pytest.raises(FeedError):
+        function(given)

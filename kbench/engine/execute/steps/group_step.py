@@ -13,6 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from kbench.engine.codegen import loop_kernel
+from kbench.engine.codegen.repeated_loop import RepeatedLoop
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.core.folds import exact_folds
@@ -104,6 +105,8 @@ class GroupStep:
         columns = [tuple(column[dim] for dim in order) for column in (*patterns, self.folded)]
         self.program = group.program(columns[:-1], columns[-1])
         self.kernel: loop_kernel.Kernel | None = None
+        self._again: RepeatedLoop | None = None
+        self._asked = 0  # how often it was looked for
         self._writes = group.writes
         self._sources = [(source.slot, source.array) for source in group.sources]
 
@@ -122,6 +125,7 @@ class GroupStep:
             tuple(slot for slot in self.group.writes if slot != self.group.slot),
             self,
             self.prepare,
+            self.repeat,
         )
 
     @property
@@ -147,10 +151,27 @@ class GroupStep:
         kernel = self.ready_kernel()
         if kernel is not None:
             kernel.run(outs, self._turned(arrays), self._nest_dims, cancel.check)
+            if self._again is None or not self._again.is_valid:
+                self._learn(kernel, outs, arrays)
         else:
             self._on_numpy(outs, arrays)
         for slot, out in zip(self._writes, outs, strict=True):
             registers[slot] = out
+
+    def _learn(
+        self, kernel: loop_kernel.Kernel, outs: list[np.ndarray], arrays: list[np.ndarray]
+    ) -> None:
+        """Note how a call that was made is made again; looked for after the first, the second, the
+        fourth call and so on, as another kernel may have to be ready."""
+        self._asked += 1
+        if self._order is None and self._asked & (self._asked - 1) == 0:
+            given = [place for place, (_, number) in enumerate(self._sources) if number is None]
+            self._again = kernel.repeated(outs, arrays, self._nest_dims, given)
+
+    def repeat(self, out: np.ndarray, *arrays: np.ndarray) -> bool:
+        """What `run` does, once more; False where it is not known how."""
+        again = self._again
+        return again is not None and self.ready_kernel() is not None and again.run(out, *arrays)
 
     def prepare(
         self, registers: Registers, buffers: Buffers, workspace: Workspace
