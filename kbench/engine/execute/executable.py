@@ -155,7 +155,7 @@ class Executable:
             return None  # at what is not read, nobody would look
         constants = [None if read in fed else self._template[read] for read in step.reads]
         places = [(at, fed[read]) for at, read in enumerate(step.reads) if read in fed]
-        if len(places) < len(fed) or constants.count(None) != len(places):
+        if len(places) < len(fed) or sum(one is None for one in constants) != len(places):
             return None
         in_order = [place for _, place in places] == list(range(len(step.reads)))
 

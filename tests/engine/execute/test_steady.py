@@ -36,9 +36,10 @@ def _several() -> tuple[Function, Callable[[], list[np.ndarray]]]:
 
 
 def _loop() -> tuple[Function, Callable[[], list[np.ndarray]]]:
-    """One loop, which reads what is fed in another order."""
-    x, y = K.placeholder((None, 100)), K.placeholder((None, 100))
-    return K.function([x, y], [K.relu(y) * 2.0 - x]), lambda: [drawn(300, 100), drawn(300, 100)]
+    """One loop, which reads what is fed in another order, and constants."""
+    x, y, row = K.placeholder((None, 100)), K.placeholder((None, 100)), K.constant(drawn(100))
+    outputs = [K.relu(y) * 2.0 - x * row]
+    return K.function([x, y], outputs), lambda: [drawn(300, 100), drawn(300, 100)]
 
 
 def _fold() -> tuple[Function, Callable[[], list[np.ndarray]]]:

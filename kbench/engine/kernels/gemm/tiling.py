@@ -131,8 +131,8 @@ class Piece(Struct, frozen=True):
 def is_profitable(dtype: str, stacks: int, rows: int, columns: int, depth: int) -> bool:
     """Whether a product is at least as fast here as on BLAS.
 
-    Measured: one to three rows are a matter of reading the right operand, a few columns leave most
-    of a vector idle, and a small depth spends its time on starting tiles.
+    Measured: one row is a matter of reading the right operand, and one to three columns leave most
+    of a vector idle.
     """
     each = 2 * rows * columns * depth
     if (
@@ -141,7 +141,7 @@ def is_profitable(dtype: str, stacks: int, rows: int, columns: int, depth: int) 
         or stacks * each < (MIN_FLOPS if stacks == 1 else 2 * MIN_FLOPS)
     ):
         return False
-    return rows >= 4 and columns >= 10 and depth >= 32
+    return rows >= 2 and columns >= 4 and depth >= 2
 
 
 def padded(count: int, step: int) -> int:
