@@ -10,6 +10,7 @@ from workloads.base import Arrays, Workload, at_most, normal, size
 
 _MANY = (10_000_000,)
 _IMAGES = (128, 56, 56, 64)
+_MIDDLE = (32, 100, 100)
 _POLYNOMIAL = (0.5, -0.25, 0.125, 1.0, -0.75, 0.3, -0.1, 0.05, 0.01)
 
 
@@ -79,4 +80,12 @@ WORKLOADS = [
         small=normal((3, 2, 2, 4), (4,)),
     ),
     *map(_function, ("exp", "log", "tanh", "sqrt", "sin", "cos")),
+    Workload(
+        "elementwise.relu.middle",
+        "relu, 32x100x100 float32: some ten microseconds",
+        normal(_MIDDLE),
+        lambda F, x: F.relu(x),
+        traffic=2 * size(_MIDDLE),
+        goals=at_most(1.0),
+    ),
 ]

@@ -20,8 +20,24 @@ def _dot(side: int) -> Workload:
     )
 
 
+def _dense(name: str, note: str, rows: int, depth: int, columns: int) -> Workload:
+    return Workload(
+        f"dot.{name}",
+        f"{note}: {rows}x{depth} by {depth}x{columns}",
+        normal((rows, depth), (depth, columns)),
+        lambda F, x, y: F.dot(x, y),
+        flops=2 * rows * depth * columns,
+        tolerance=5e-6,
+        goals=at_most(1.03),
+        small=normal((3, 5), (5, 4)),
+    )
+
+
 WORKLOADS = [
     *map(_dot, (64, 128, 256, 512, 1024, 2048)),
+    _dense("dense_32", "a layer of 1024 units for 32 samples", 32, 1024, 1024),
+    _dense("dense_128", "a layer of 1000 units for 128 samples", 128, 1000, 1000),
+    _dense("shallow", "a small depth", 1000, 20, 1000),
     Workload(
         "dot.batch",
         "batch_dot, 64 of 256x256 by 256x256",

@@ -11,6 +11,7 @@ from workloads.base import Arrays, Inputs, Workload, at_most, normal, size
 _SQUARE = (4096, 4096)
 _CLASSES = (4096, 1000)
 _LONG = (8, 500_000)
+_MIDDLE = (32, 100, 100)
 
 
 def _reduction(name: str, word: str, axis: int | None) -> Workload:
@@ -63,6 +64,15 @@ WORKLOADS = [
     _reduction("argmax", "last", -1),
     _reduction("argmax", "first", 0),
     Workload(
+        "reduce.sum.middle",
+        "sum over all axes, 32x100x100 float32: some ten microseconds",
+        normal(_MIDDLE),
+        lambda F, x: F.sum(x, None),
+        traffic=size(_MIDDLE),
+        tolerance=2e-4,
+        goals=at_most(1.0),
+    ),
+    Workload(
         "rows.softmax",
         "softmax over the last axis, 4096x4096 float32",
         normal(_SQUARE),
@@ -88,6 +98,14 @@ WORKLOADS = [
         traffic=2 * size(_SQUARE),
         goals=at_most(0.9),
         long=True,
+    ),
+    Workload(
+        "rows.softmax.middle",
+        "softmax over the last axis, 32x100x100 float32",
+        normal(_MIDDLE),
+        lambda F, x: F.softmax(x),
+        traffic=2 * size(_MIDDLE),
+        goals=at_most(1.0),
     ),
     Workload(
         "rows.logsumexp",
