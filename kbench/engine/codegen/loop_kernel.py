@@ -190,8 +190,9 @@ class Kernel:
         if not launches or None in launches or not are_same(alive, ins):
             return None
         result, *places = binding.places
+        others = tuple(array for number, array in enumerate(ins) if number not in given)
         return RepeatedLoop(
-            [one._replace(kept=(one.kept, parts, ins)) for one in launches if one is not None],
+            [one._replace(kept=(one.kept, others)) for one in launches if one is not None],
             [outs[0], *[ins[number] for number in given]],
             [(0, result) if len(launches) == 1 else (1, 0), *[(0, places[n]) for n in given]],
         )

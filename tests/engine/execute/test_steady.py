@@ -206,6 +206,26 @@ def test_loops_are_made_again(
         K.set_num_threads(before)
 
 
+@pytest.mark.parametrize(
+    "formula", [lambda x: K.relu(x) + 1.0, K.transpose, lambda x: K.sum(x, axis=0), K.softmax]
+)
+@pytest.mark.parametrize("calls", range(6))
+def test_as_many_numbers_in_another_shape(
+    formula: Callable[[K.Tensor], K.Tensor], calls: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often the function was called with the shape before."""
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    x = K.placeholder((None, None))
+    function = K.function([x], [formula(x)])
+    for _ in range(calls):
+        function([drawn(400, 100)])
+    for given in (drawn(100, 400), drawn(400, 100), drawn(200, 200)):
+        for _ in range(3):
+            (got,), (want,) = function([given]), usual(function, [given])
+            assert got.shape == want.shape
+            np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+
+
 @pytest.mark.parametrize("formula", [lambda x: K.relu(x) + 1.0, lambda x: K.dot(x, x)])
 @pytest.mark.parametrize("place", [0, 1])
 def test_what_is_not_read_is_looked_at_as_well(

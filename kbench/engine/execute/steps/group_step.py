@@ -109,6 +109,8 @@ class GroupStep:
         self._asked = 0  # how often it was looked for
         self._writes = group.writes
         self._sources = [(source.slot, source.array) for source in group.sources]
+        read = [values[slot] for slot, number in self._sources if number is None]
+        self._forms = [(value.shape, np.dtype(value.spec.dtype)) for value in read]
 
     def as_step(self) -> Step:
         """What the executable runs, with its description."""
@@ -151,27 +153,32 @@ class GroupStep:
         kernel = self.ready_kernel()
         if kernel is not None:
             kernel.run(outs, self._turned(arrays), self._nest_dims, cancel.check)
-            if self._again is None or not self._again.is_valid:
-                self._learn(kernel, outs, arrays)
         else:
             self._on_numpy(outs, arrays)
         for slot, out in zip(self._writes, outs, strict=True):
             registers[slot] = out
 
-    def _learn(
-        self, kernel: loop_kernel.Kernel, outs: list[np.ndarray], arrays: list[np.ndarray]
-    ) -> None:
-        """Note how a call that was made is made again; looked for after the first, the second, the
-        fourth call and so on, as another kernel may have to be ready."""
+    def _repeated(self, out: np.ndarray, arrays: Sequence[np.ndarray]) -> RepeatedLoop | None:
+        """How calls for such arrays are made again; looked for at the first call, the second, the
+        fourth and so on, as another kernel may have to be ready."""
+        forms = [(array.shape, array.dtype) for array in arrays]
+        if self.kernel is None or self._order is not None or forms != self._forms:
+            return None
         self._asked += 1
-        if self._order is None and self._asked & (self._asked - 1) == 0:
-            given = [place for place, (_, number) in enumerate(self._sources) if number is None]
-            self._again = kernel.repeated(outs, arrays, self._nest_dims, given)
+        if self._asked & (self._asked - 1):
+            return None
+        read = iter(arrays)
+        whole = [next(read) if number is None else number for _, number in self._sources]
+        given = [place for place, (_, number) in enumerate(self._sources) if number is None]
+        return self.kernel.repeated([out], whole, self._nest_dims, given)
 
     def repeat(self, out: np.ndarray, *arrays: np.ndarray) -> bool:
-        """What `run` does, once more; False where it is not known how."""
-        again = self._again
-        return again is not None and self.ready_kernel() is not None and again.run(out, *arrays)
+        """What `run` does, without looking everything up; False where it is not known how."""
+        if self.ready_kernel() is None:
+            return False
+        if self._again is None or not self._again.is_valid:
+            self._again = self._repeated(out, arrays)
+        return self._again is not None and self._again.run(out, *arrays)
 
     def prepare(
         self, registers: Registers, buffers: Buffers, workspace: Workspace
