@@ -106,7 +106,7 @@ class GroupStep:
         self.program = group.program(columns[:-1], columns[-1])
         self.kernel: loop_kernel.Kernel | None = None
         self._again: RepeatedLoop | None = None
-        self._asked = 0  # how often it was looked for
+        self._asked = 0  # how often it was looked for in vain
         self._writes = group.writes
         self._sources = [(source.slot, source.array) for source in group.sources]
         read = [values[slot] for slot, number in self._sources if number is None]
@@ -170,7 +170,10 @@ class GroupStep:
         read = iter(arrays)
         whole = [next(read) if number is None else number for _, number in self._sources]
         given = [place for place, (_, number) in enumerate(self._sources) if number is None]
-        return self.kernel.repeated([out], whole, self._nest_dims, given)
+        found = self.kernel.repeated([out], whole, self._nest_dims, given)
+        if found is not None:
+            self._asked = 0
+        return found
 
     def repeat(self, out: np.ndarray, *arrays: np.ndarray) -> bool:
         """What `run` does, without looking everything up; False where it is not known how."""
