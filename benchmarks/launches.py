@@ -100,9 +100,11 @@ class Watch:
 
         run = Driver.run
 
-        def driven(own: Any, address: int, params: Any, start: int, stop: int, many: bool) -> None:
+        def driven(
+            own: Any, address: int, params: Any, start: int, stop: int, many: bool, most: int = 0
+        ) -> None:
             one = partial(run, own, address, params, start, stop, False)
-            self._launch(one, address, params, stop - start, many)
+            self._launch(one, address, params, stop - start, many, most)
 
         return [
             (Driver, "run", driven),
@@ -190,14 +192,21 @@ class Watch:
             if launch.counters:
                 for at in (0, _COUNTER_BYTES):
                     ctypes.c_int64.from_address(launch.counters + at).value = 0
-            service.driver.run(launch.address, launch.params, 0, launch.items, launch.parallel)
+            kernel, block, items = launch.address, launch.params, launch.items
+            service.driver.run(kernel, block, 0, items, launch.parallel, launch.most)
             self._owner = before
         between = time.perf_counter() - begun - (self._spent - spent)  # what a graph does not take
         self._spent += between
         self.aside += between
 
     def _launch(
-        self, run: Callable[[], object], address: int, params: Any, items: int, many: bool
+        self,
+        run: Callable[[], object],
+        address: int,
+        params: Any,
+        items: int,
+        many: bool,
+        most: int = 0,
     ) -> None:
         begun = time.perf_counter()
         run()
@@ -207,7 +216,7 @@ class Watch:
         many = many and items > 1
         idle = many and begun - self._shared_until > SLEEPING_SECONDS
         units = _jobs_of(params) if kernel.startswith("gemm_run") else items
-        threads = items if many else 1
+        threads = min(items, most or items) if many else 1
         self.events.append(Event(owner, kernel, seconds, threads, units if many else 1, idle))
         if many:
             self._shared_until = begun + seconds
