@@ -29,10 +29,8 @@ def packing(
         "row_step": row_step, "column_step": column_step, "lanes": tiles.lanes,
         "together": ITEM_ROWS, "blocks": blocks,
     }  # fmt: skip
-    fields, work = (
-        kernel_file.parameters_of(PACK),
-        WORK_PER_ELEMENT * min(rows, ITEM_ROWS) * columns,
-    )
+    fields = kernel_file.parameters_of(PACK)
+    work = WORK_PER_ELEMENT * min(rows, ITEM_ROWS) * columns
     return plan(tiles.pack, tiles.dtype, fields, values, places.size * blocks, work, kept=[places])
 
 
