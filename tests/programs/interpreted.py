@@ -162,6 +162,8 @@ def _names() -> dict[str, Any]:
         "power_int": _power,
         "power_uint": _power,
         "store_fence": lambda: None,
+        "two_vectors": lambda: None,
+        "masked": lambda: None,
         "begin_flushing": lambda: 0,
         "end_flushing": lambda modes: None,
         "stream_out": ctypes.memmove,

@@ -320,6 +320,7 @@ def _short_stretches(text: str) -> str:
     text = text.replace(f">= {running_folds.LONG_ROW} else left", ">= 5 else left")
     text = text.replace(f"range(low, low + {length})", "range(low, low + 2)")
     text = text.replace(f" * {length}\n", " * 2\n")
+    text = text.replace(f"& -{running_folds.SHORT_STRETCH})", "& -2)")
     for count in range(2, running_folds.STRETCHES + 1):
         for before, after in (("% ", " if"), ("range(left, whole, ", ")")):
             text = text.replace(f"{before}{count * length}{after}", f"{before}{count * 2}{after}")

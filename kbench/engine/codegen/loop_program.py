@@ -37,6 +37,8 @@ class Schedule(Enum):
     ROWS = "rows"
     """Row by row, the last dim being its columns: a row is swept as often as folds along it need.
     Dear values of one sweep are kept for the next."""
+    SHORT_ROWS = "short rows"
+    """The same, with rows of so few columns that what is left over by SIMD counts."""
     WIDE_ROWS = "wide rows"
     """The same, with rows of which some places are read side by side, in a longer source."""
     LONG_ROWS = "long rows"

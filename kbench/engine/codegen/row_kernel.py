@@ -13,9 +13,10 @@ from msgspec import Struct
 from kbench.engine.codegen.arguments import Reader
 from kbench.engine.codegen.join_kernels import Joined, Repeated, Variance
 from kbench.engine.codegen.loop_kernel import Nest, ready_kernel
-from kbench.engine.codegen.loop_program import LoopProgram, field_names
+from kbench.engine.codegen.loop_program import LoopProgram, Schedule, field_names
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.writers import kernel_source, row_source
+from kbench.engine.codegen.writers.running_folds import SHORT_ROW
 from kbench.engine.core.types import Array, CancelCheck
 from kbench.engine.jit.array_memory import are_same, describe_array
 from kbench.engine.jit.compile_queue import Job
@@ -256,6 +257,8 @@ class RowKernel:
         program = self.program
         if len(dims) != program.rank or min(dims) < 1:
             raise ValueError(f"{self.name} loops over {program.rank} dims, got {list(dims)}")
+        if program.schedule is Schedule.SHORT_ROWS and dims[-1] > SHORT_ROW:
+            raise ValueError(f"{self.name} takes rows of {SHORT_ROW} columns, got {dims[-1]}")
         inside = self._sweeps.kept - self._sweeps.homes.keys() or program.final_folds
         if not program.across and dims[-1] > MAX_KEPT_COLUMNS and inside:
             raise ValueError(

@@ -18,7 +18,7 @@ from kbench.engine.codegen.loop_program import (
     Schedule,
 )
 from kbench.engine.codegen.row_kernel import MAX_KEPT_COLUMNS
-from kbench.engine.codegen.writers.running_folds import LONG_ROW
+from kbench.engine.codegen.writers.running_folds import LONG_ROW, SHORT_ROW
 from kbench.engine.compiler.values import Value
 from kbench.engine.fusion import row_simplify
 from kbench.engine.fusion.group import (
@@ -327,8 +327,10 @@ def lower_cluster(
         return None
 
 
-def _schedule(columns: int) -> Schedule:
-    """How rows of so many columns are walked."""
+def _schedule(columns: int, is_swept: bool) -> Schedule:
+    """How rows of so many columns are walked; they are swept where folds go along them."""
+    if columns <= SHORT_ROW and is_swept:
+        return Schedule.SHORT_ROWS
     if columns > MAX_KEPT_COLUMNS:
         return Schedule.LONG_ROWS
     return Schedule.WIDE_ROWS if columns >= LONG_ROW else Schedule.ROWS
@@ -344,7 +346,8 @@ def _group(lowering: _RowLowering, outputs: list[Value], numbers: list[int]) -> 
     values = tuple(_over_dims(node, lowering.cut, len(dims)) for node in nodes)
     downs = {n for n, one in enumerate(values) if one.fold is not None and one.fold.start == 0}
     order = sorted(range(len(outputs)), key=lambda i: (numbers[i] in downs, numbers[i]))
-    schedule = _schedule(dims[-1])
+    along = {n for n, one in enumerate(values) if one.fold is not None} - downs
+    schedule = _schedule(dims[-1], bool(along))
     program = LoopProgram(tuple(inputs), values, tuple(numbers[i] for i in order), schedule)
     if schedule is Schedule.LONG_ROWS and downs and not program.across:
         return None

@@ -85,7 +85,8 @@ def _narrowed(builder, value):
     return builder.bitcast(builder.trunc(whole, _I16), _HALF)
 
 
-def _scope(module):
+def input_scope(module):
+    """The alias scope of inputs, as metadata: no store touches what a load of theirs reads."""
     domain = module.add_metadata(["kbench memory"])
     return module.add_metadata([module.add_metadata(["kbench inputs", domain])])
 
@@ -104,7 +105,7 @@ def _loader(dtype):
         def codegen(context, builder, signature, arguments):
             place = _element(builder, arguments[0], arguments[1], memory)
             loaded = builder.load(place, typ=memory)
-            loaded.set_metadata("alias.scope", _scope(builder.module))
+            loaded.set_metadata("alias.scope", input_scope(builder.module))
             if dtype == "bool":
                 return builder.icmp_unsigned("!=", loaded, ir.Constant(memory, 0))
             return _widened(builder, loaded) if dtype == "float16" else loaded
@@ -126,7 +127,7 @@ def _storer(dtype):
             if dtype == "float16":
                 value = _narrowed(builder, value)
             stored = builder.store(value, _element(builder, address, index, memory))
-            stored.set_metadata("noalias", _scope(builder.module))
+            stored.set_metadata("noalias", input_scope(builder.module))
             return context.get_dummy_value()
 
         return types.void(types.intp, types.intp, given), codegen
@@ -265,7 +266,7 @@ def table(*values):
                 constant.global_constant, constant.linkage = True, "internal"
             place = builder.gep(constant, [ir.Constant(_I64, 0), arguments[0]])
             value = builder.load(place)
-            value.set_metadata("alias.scope", _scope(builder.module))
+            value.set_metadata("alias.scope", input_scope(builder.module))
             return value
 
         return types.float64(types.int64), codegen

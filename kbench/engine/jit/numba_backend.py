@@ -40,6 +40,7 @@ __all__ = [
     "part",
     "range_kernel",
     "target_features",
+    "tell_of_loop",
     "types",
     "use_whole_vectors",
 ]
@@ -94,6 +95,38 @@ class _Compiler(_CFuncCompiler):  # type: ignore[misc]
         flags = super()._customize_flags(flags)
         flags.no_cfunc_wrapper = True
         return flags
+
+
+_library: Any = numba.core.codegen.CPUCodeLibrary
+_own_add = _library.add_ir_module
+
+
+def _add_ir_module(library: Any, module: Any) -> None:
+    """Numba's own, after which instructions are text: all branches are there, none is optimised."""
+    for block, hint in vars(module).pop("loop_ends", ()):
+        block.terminator.set_metadata("llvm.loop", _LoopName(module, hint))
+    _own_add(library, module)
+
+
+_library.add_ir_module = _add_ir_module
+
+
+class _LoopName(ir.MDValue):  # type: ignore[misc]
+    """Metadata that names one loop, and says one thing of it: it begins with itself."""
+
+    def __init__(self, module: Any, said: Any) -> None:
+        super().__init__(module, [said], name=str(len(module.metadata)))
+
+    def descr(self, buf: list[str]) -> None:
+        (said,) = self.operands
+        buf.append(f"distinct !{{ {self.get_reference()}, {said.get_reference()} }}\n")
+
+
+def tell_of_loop(builder: Any, hint: str, value: Any) -> None:
+    """Give LLVM a hint, by its name and a constant, of the loop whose body ends here."""
+    module = builder.module
+    said = module.add_metadata([ir.MetaDataString(module, hint), value])
+    vars(module).setdefault("loop_ends", []).append((builder.block, said))
 
 
 class Entry:

@@ -145,6 +145,51 @@ def test_wide_rows_are_folded_by_stretches_and_short_ones_by_a_short_source(
     assert 2 * lengths[0] < lengths[1] == lengths[2]
 
 
+_WIDTHS = (1, 2, 7, 8, 15, 16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 95, 96, 100, 127, 128)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kinds"),
+    [(F, ("max", "sum")), ("float64", ("min", "sum")), ("float16", ("max", "sum"))],
+)
+def test_short_rows_give_what_rows_give_and_write_nothing_beside_them(
+    dtype: str, kinds: tuple[str, str]
+) -> None:
+    """One dear sweep, which has masks for what is left over, between two cheap ones."""
+    extreme, total = kinds
+    values = (
+        along("a0", dtype, extreme),
+        loop_value("exp(a0 - t0)", dtype),
+        along("t1", dtype, total),
+        along("a0", dtype, "prod"),
+        loop_value("t1 / t2", dtype),
+        down("t1", dtype, "sum"),
+    )
+    inputs, stores = (Input(dtype, (True, True)),), (3, 4, 5)
+    rows, short = (
+        _kernel(row_program(inputs, values, stores, schedule))
+        for schedule in (Schedule.ROWS, Schedule.SHORT_ROWS)
+    )
+    random = np.random.default_rng(6)
+    for width in _WIDTHS:
+        x = random.uniform(0.9, 1.1, (37, width)).astype(dtype)
+        x[3, width // 2] = np.nan
+        x[5, -1] = -np.inf if extreme == "max" else np.inf
+        found = []
+        for kernel in (rows, short):
+            wholes = [np.full(size + 128, 7, dtype) for size in (37, x.size, width)]
+            outs = [whole[64:-64] for whole in wholes]
+            kernel.run(outs, [x], x.shape)
+            assert all((edge == 7).all() for one in wholes for edge in (one[:64], one[-64:]))
+            found.append(outs)
+        for one, other in zip(*found, strict=True):
+            rtol = 2e-3 if dtype == "float16" else 1e-6
+            np.testing.assert_allclose(one, other, rtol=rtol)
+    with pytest.raises(ValueError, match="128 columns, got 129"):
+        x = np.ones((2, 129), dtype)
+        short.run([np.empty(size, dtype) for size in (2, 258, 129)], [x], x.shape)
+
+
 def test_wrong_programs_are_refused() -> None:
     fold = down("a0", F, "sum")
     wrong = [

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from kbench.engine.codegen.loop_program import COLUMN_FOLDS, LoopProgram, Schedule
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.writers.row_fold_source import DownFolds
 from kbench.engine.codegen.writers.running_folds import (
+    SHORT_STRETCH,
     STRETCH,
     Running,
     by_halves,
@@ -29,12 +32,27 @@ FLUSH_ROWS = 32
 """Rows that a fold down the columns adds up in float32 before they join the totals."""
 
 
+class _Work(Struct, frozen=True):
+    """What one sweep does with each column of a row."""
+
+    sweep: int
+    wanted: Sequence[int]
+    """The values that it has, in order."""
+    folds: Mapping[int, Running]
+    """Folds along the row, by their numbers."""
+    downs: Sequence[int]
+    """Folds down the columns."""
+    is_dear: bool = False
+    """Whether it computes anything dear."""
+
+
 class RowWriter(DownFolds):
     """Blocks of rows, each swept as often as folds along it need."""
 
     def __init__(self, program: LoopProgram, module: Module) -> None:
         super().__init__(program, module)
         self.sweeps = Sweeps(program)
+        self.is_short = program.schedule is Schedule.SHORT_ROWS
 
     @property
     def title(self) -> str:
@@ -113,42 +131,42 @@ class RowWriter(DownFolds):
         """One pass over a row: what it computes, stores and folds."""
         program, sweeps = self.program, self.sweeps
         wanted = sweeps.needs(sweep)
-        fresh = [n for n in wanted if not sweeps.is_fetched(n, sweep)]
-        dear = any(program.values[n].is_dear for n in fresh)
         along = {n: program.kind_of(n) for n in sweeps.folds(sweep)}
         for number, kind in along.items():
             if kind in COLUMN_FOLDS:
                 self.pick(number, sweep, wanted)
+        is_dear = self._is_dear(sweep, wanted)
         folds = {
-            n: self.running(n, dear, self.wide, f"r{n}", f"p{n}", f"lost{n}", f"power{n}")
+            n: self.running(n, is_dear, self.wide, f"r{n}", f"p{n}", f"lost{n}", f"power{n}")
             for n, kind in along.items()
             if kind not in COLUMN_FOLDS
         }
         downs = [n for n in self.downs if sweeps.level_of(n) == sweep]
+        work = _Work(sweep, wanted, folds, downs, is_dear)
         if folds:
-            self._chunks(sweep, wanted, folds, downs)
+            self._chunks(work)
         elif downs or wanted:
-            with self.out.block("for j in range(first, last):"):
-                self._columns(sweep, wanted, folds, downs)
+            self._loop("first", "last", work)
 
-    def _chunks(
-        self, sweep: int, wanted: Sequence[int], folds: dict[int, Running], downs: Sequence[int]
-    ) -> None:
+    def _is_dear(self, sweep: int, wanted: Iterable[int]) -> bool:
+        """Whether a sweep computes anything dear."""
+        fresh = (n for n in wanted if not self.sweeps.is_fetched(n, sweep))
+        return any(self.program.values[n].is_dear for n in fresh)
+
+    def _chunks(self, work: _Work) -> None:
         """The columns of a sweep with folds, in chunks whose parts join the totals."""
-        out, begun = self.out, "first"
+        out, folds, begun = self.out, work.folds, "first"
         for fold in folds.values():
             self.begin_total(fold)
         chunk = min(fold.chunk for fold in folds.values())
-        stretches = 1 if downs else self._stretches(sweep, wanted, folds)
+        stretches = self._stretches(work)
         if stretches > 1:
-            begun = self._side_by_side(sweep, wanted, folds, stretches)
-        with out.block(f"for low in range({begun}, last, {chunk}):"):
-            for fold in folds.values():
-                self.begin_part(fold)
-            with out.block(f"for j in range(low, min(low + {chunk}, last)):"):
-                self._columns(sweep, wanted, folds, downs)
-            for fold in folds.values():
-                self.join_part(fold)
+            begun = self._side_by_side(work, stretches)
+        if self.is_short:
+            self._chunk("first", "last", work)
+        else:
+            with out.block(f"for low in range({begun}, last, {chunk}):"):
+                self._chunk("low", f"min(low + {chunk}, last)", work)
         for number, fold in folds.items():
             self.settle(fold)
             if fold.has_exponents:
@@ -156,25 +174,48 @@ class RowWriter(DownFolds):
             dtype = computed(self.program.values[number].dtype)
             out.add(f"t{number} = np.{dtype}({fold.total})")
 
-    def _stretches(self, sweep: int, wanted: Sequence[int], folds: Mapping[int, Running]) -> int:
+    def _chunk(self, low: str, high: str, work: _Work) -> None:
+        """Some columns of a sweep with folds: a part of each."""
+        for fold in work.folds.values():
+            self.begin_part(fold)
+        self._loop(low, high, work)
+        for fold in work.folds.values():
+            self.join_part(fold)
+
+    def _loop(self, low: str, high: str, work: _Work) -> None:
+        """The columns from `low` to `high`.
+
+        Of short rows SIMD takes fewer at a time, and masks what is left over of dear ones: one by
+        one they would take as long as all the others.
+        """
+        loops = [(low, high, "two_vectors" if self.is_short else "")]
+        if self.is_short and work.is_dear:
+            self.out.add(f"middle = {low} + (({high} - {low}) & -{SHORT_STRETCH})")
+            loops = [(low, "middle", "two_vectors"), ("middle", high, "masked")]
+        for begin, end, hint in loops:
+            with self.out.block(f"for j in range({begin}, {end}):"):
+                self._columns(work)
+                if hint:
+                    self.out.add(self.call(hint))
+
+    def _stretches(self, work: _Work) -> int:
         """Stretches of a row folded side by side, by a sweep that does nothing but cheap folds."""
-        values, sweeps = self.program.values, self.sweeps
-        if self.program.schedule is Schedule.ROWS:
+        values, sweeps, wanted = self.program.values, self.sweeps, work.wanted
+        if self.program.schedule in (Schedule.ROWS, Schedule.SHORT_ROWS) or work.downs:
             return 1
-        stays = any(sweeps.is_kept(n, sweep) or sweeps.is_result(n, sweep) for n in wanted)
+        number = work.sweep
+        stays = any(sweeps.is_kept(n, number) or sweeps.is_result(n, number) for n in wanted)
         if stays or any(values[n].is_dear for n in wanted):
             return 1
-        if not all(fold.has_stretches for fold in folds.values()):
+        if not all(fold.has_stretches for fold in work.folds.values()):
             return 1
-        read = {leaf for n in (*wanted, *folds) for leaf in values[n].reads}
+        read = {leaf for n in (*wanted, *work.folds) for leaf in values[n].reads}
         patterns = enumerate(self.program.patterns)
         return stretches_of(sum(p[self.last] and input_leaf(n) in read for n, p in patterns))
 
-    def _side_by_side(
-        self, sweep: int, wanted: Sequence[int], folds: Mapping[int, Running], stretches: int
-    ) -> str:
+    def _side_by_side(self, work: _Work, stretches: int) -> str:
         """Fold a long row by stretches side by side, and say where what is left begins."""
-        out = self.out
+        out, folds = self.out, work.folds
         self.begin_stretches("first", stretches)
         with out.block(f"for low in range(left, whole, {stretches * STRETCH}):"):
             for fold in folds.values():
@@ -183,7 +224,8 @@ class RowWriter(DownFolds):
                 values: dict[int, list[str]] = {number: [] for number in folds}
                 for place in range(stretches):
                     out.add(f"j = k + {place} * {STRETCH}")
-                    self.body(sweep, wanted, [leaf for n in folds for leaf in self._reads(n)])
+                    reads = [leaf for n in folds for leaf in self._reads(n)]
+                    self.body(work.sweep, work.wanted, reads)
                     for number, fold in folds.items():
                         name = f"some{number}_{place}"
                         out.add(f"{name} = {self.as_dtype(fold.value, fold.step_dtype)}")
@@ -194,12 +236,12 @@ class RowWriter(DownFolds):
                 self.join_part(fold)
         return "whole"
 
-    def _columns(
-        self, sweep: int, wanted: Sequence[int], folds: dict[int, Running], downs: Sequence[int]
-    ) -> None:
+    def _columns(self, work: _Work) -> None:
         """What a sweep does with each column."""
-        self.body(sweep, wanted, [leaf for n in (*folds, *downs) for leaf in self._reads(n)])
-        self.stores(sweep, wanted)
+        folds, downs = work.folds, work.downs
+        reads = [leaf for n in (*folds, *downs) for leaf in self._reads(n)]
+        self.body(work.sweep, work.wanted, reads)
+        self.stores(work.sweep, work.wanted)
         for fold in folds.values():
             self.take(fold, self.as_dtype(fold.value, fold.step_dtype))
         for number in downs:
@@ -266,7 +308,8 @@ class RowWriter(DownFolds):
 
     def some_rows(self, group: int) -> None:
         """One sweep over rows side by side, which goes over the running sums once."""
-        out, wanted = self.out, self.sweeps.needs(0)
+        out = self.out
+        work = _Work(0, self.sweeps.needs(0), {}, self.downs)
         for k in range(group):
             self.row_mark = f"_{k}"
             out.add(f"row = group + {k}")
@@ -277,7 +320,7 @@ class RowWriter(DownFolds):
             self.held, self.values = True, {}
             for k in range(group):
                 self.row_mark = f"_{k}"
-                self._columns(0, wanted, {}, self.downs)
+                self._columns(work)
             self.held, self.row_mark = False, ""
             for number, values in self.values.items():
                 self._join_rows(number, by_halves(values))

@@ -33,6 +33,11 @@ STRETCH = 64
 LONG_ROW = 4096
 """Elements of a row, or of a part of one, that is folded so."""
 
+SHORT_ROW = SHORT_CHUNK_ELEMENTS["float32"]
+"""Elements of a short row, at most: each of its folds is a single part."""
+SHORT_STRETCH = 32
+"""Elements of it that one turn of SIMD takes: two vectors of 16."""
+
 JOINT_ROWS = 8
 """Rows of one input that a fold down the columns adds up before it goes on to the next columns."""
 
