@@ -82,6 +82,11 @@ class Reader:
             if self._patterns[number][d]:
                 params[self._slots[f"s{number}_{d}"]] = stride
 
+    def places(self, result: str) -> list[int]:
+        """Where in the parameter block the addresses of a result, by its field, and of the inputs
+        stand."""
+        return [self._slots[result], *[self._slots[f"x{n}"] for n in range(len(self._inputs))]]
+
     def fill(self, params: Array, outs: Sequence[Array], ins: Sequence[Array]) -> list[Array]:
         """Enter the inputs, copied where they cannot be read as they lie or `outs` overwrite them.
 
@@ -253,13 +258,6 @@ class Binding(Reader):
             return False
         are_same = [out.nbytes for out in outs if fast_call.address(out) == low]
         return array.size == self.total and are_same == [array.nbytes]
-
-    @property
-    def places(self) -> list[int]:
-        """Where in the parameter block the address of a lone result, for a fold one that needs no
-        joining, and those of the inputs stand."""
-        result = 0 if self.program.fold is None else self._slots["direct"]
-        return [result, *[self._slots[f"x{number}"] for number in range(len(self._inputs))]]
 
     def set_factors(self, params: Array, workspace: Workspace) -> tuple[Array, Array]:
         """Say where the mantissas and exponents of products go; gives their arrays."""

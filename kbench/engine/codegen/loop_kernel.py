@@ -189,7 +189,7 @@ class Kernel:
         launches = [part.launch() for part in parts]
         if not launches or None in launches or not are_same(alive, ins):
             return None
-        result, *places = binding.places
+        result, *places = binding.places("y0" if self.program.fold is None else "direct")
         others = tuple(array for number, array in enumerate(ins) if number not in given)
         return RepeatedLoop(
             [one._replace(kept=(one.kept, others)) for one in launches if one is not None],

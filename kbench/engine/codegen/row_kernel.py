@@ -14,6 +14,7 @@ from kbench.engine.codegen.arguments import Reader
 from kbench.engine.codegen.join_kernels import Joined, Repeated, Variance
 from kbench.engine.codegen.loop_kernel import Nest, ready_kernel
 from kbench.engine.codegen.loop_program import LoopProgram, Schedule, field_names
+from kbench.engine.codegen.repeated_loop import RepeatedLoop
 from kbench.engine.codegen.row_sweeps import Sweeps
 from kbench.engine.codegen.writers import kernel_source, row_source
 from kbench.engine.codegen.writers.running_folds import SHORT_ROW
@@ -156,6 +157,26 @@ class RowKernel:
         if self._together(dims) > 1:  # inputs were seen as single rows
             lasts = lasts and all(array.flags.c_contiguous for array in ins)
         return Prepared(parts, self.form, kept=pieces, is_lasting=lasts)
+
+    def repeated(
+        self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], given: Sequence[int]
+    ) -> RepeatedLoop | None:
+        """How the call of `run` is made again, for another result and other arrays in place of the
+        `given` inputs; None where it is more than one launch of what these are."""
+        program = self.program
+        if len(outs) != 1 or program.final_folds or program.places or self._together(dims) > 1:
+            return None
+        (part,), ((_, alive),) = self._parts(outs, ins, dims, Workspace())
+        launch = part.launch()
+        if launch is None or not are_same(alive, ins):
+            return None
+        result, *places = self._nest.bind(tuple(dims)).places("y0")
+        others = tuple(array for number, array in enumerate(ins) if number not in given)
+        return RepeatedLoop(
+            [launch._replace(kept=(launch.kept, others))],
+            [outs[0], *[ins[number] for number in given]],
+            [(0, result), *[(0, places[number]) for number in given]],
+        )
 
     def _parts(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], workspace: Workspace

@@ -76,6 +76,7 @@ def row_step(value: Value, makers: PlanMakers) -> Step:
         math.prod(group.dims),
         slots[:-1],
         prepare=step.prepare,
+        repeat=step.repeat,
     )
 
 

@@ -55,9 +55,15 @@ def _row_fold() -> tuple[Function, Callable[[], list[np.ndarray]]]:
     return K.function([x], [K.max(x, axis=-1)]), lambda: [drawn(300, 100)]
 
 
+def _rows() -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    """A program of rows, which reads what is fed in another order, and a constant."""
+    x, y, row = K.placeholder((None, 100)), K.placeholder((None, 100)), K.constant(drawn(100))
+    return K.function([x, y], [K.softmax(y) * row + x]), lambda: [drawn(300, 100), drawn(300, 100)]
+
+
 @pytest.fixture(
-    params=[_product, _several, _loop, _fold, _row_fold],
-    ids=["product", "several", "loop", "fold", "row_fold"],
+    params=[_product, _several, _loop, _fold, _row_fold, _rows],
+    ids=["product", "several", "loop", "fold", "row_fold", "rows"],
 )
 def made(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -171,7 +177,7 @@ def test_updates_and_flags_go_the_usual_way() -> None:
     assert function._steady is None
 
 
-@pytest.mark.parametrize("build", [_loop, _fold, _row_fold])
+@pytest.mark.parametrize("build", [_loop, _fold, _row_fold, _rows])
 def test_loops_are_made_again(
     build: Callable[[], tuple[Function, Callable[[], list[np.ndarray]]]],
     monkeypatch: pytest.MonkeyPatch,

@@ -13,11 +13,11 @@ import numpy as np
 from msgspec import Struct
 
 from kbench.engine.codegen import loop_kernel
-from kbench.engine.codegen.repeated_loop import RepeatedLoop
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
 from kbench.engine.core.folds import exact_folds
 from kbench.engine.core.folds.summation import added
+from kbench.engine.execute.steps.again import Again
 from kbench.engine.execute.steps.base import (
     Buffers,
     Registers,
@@ -105,12 +105,11 @@ class GroupStep:
         columns = [tuple(column[dim] for dim in order) for column in (*patterns, self.folded)]
         self.program = group.program(columns[:-1], columns[-1])
         self.kernel: loop_kernel.Kernel | None = None
-        self._again: RepeatedLoop | None = None
-        self._asked = 0  # how often it was looked for in vain
         self._writes = group.writes
         self._sources = [(source.slot, source.array) for source in group.sources]
         read = [values[slot] for slot, number in self._sources if number is None]
-        self._forms = [(value.shape, np.dtype(value.spec.dtype)) for value in read]
+        forms = [(value.shape, np.dtype(value.spec.dtype)) for value in read]
+        self._again = Again([number for _, number in self._sources], forms)
 
     def as_step(self) -> Step:
         """What the executable runs, with its description."""
@@ -158,30 +157,12 @@ class GroupStep:
         for slot, out in zip(self._writes, outs, strict=True):
             registers[slot] = out
 
-    def _repeated(self, out: np.ndarray, arrays: Sequence[np.ndarray]) -> RepeatedLoop | None:
-        """How calls for such arrays are made again; looked for at the first call, the second, the
-        fourth and so on, as another kernel may have to be ready."""
-        forms = [(array.shape, array.dtype) for array in arrays]
-        if self.kernel is None or self._order is not None or forms != self._forms:
-            return None
-        self._asked += 1
-        if self._asked & (self._asked - 1):
-            return None
-        read = iter(arrays)
-        whole = [next(read) if number is None else number for _, number in self._sources]
-        given = [place for place, (_, number) in enumerate(self._sources) if number is None]
-        found = self.kernel.repeated([out], whole, self._nest_dims, given)
-        if found is not None:
-            self._asked = 0
-        return found
-
     def repeat(self, out: np.ndarray, *arrays: np.ndarray) -> bool:
         """What `run` does, without looking everything up; False where it is not known how."""
-        if self.ready_kernel() is None:
+        kernel = self.ready_kernel()
+        if kernel is None or self._order is not None:
             return False
-        if self._again is None or not self._again.is_valid:
-            self._again = self._repeated(out, arrays)
-        return self._again is not None and self._again.run(out, *arrays)
+        return self._again.run(kernel, self._nest_dims, out, arrays)
 
     def prepare(
         self, registers: Registers, buffers: Buffers, workspace: Workspace

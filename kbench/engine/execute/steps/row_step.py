@@ -10,10 +10,12 @@ from kbench.engine.codegen import row_kernel
 from kbench.engine.codegen.row_kernel import is_inside
 from kbench.engine.compiler.values import Value, mark_needed
 from kbench.engine.core import cancel
+from kbench.engine.execute.steps.again import Again
 from kbench.engine.execute.steps.base import Buffers, ExecutableLike, PlanMakers, Registers
 from kbench.engine.fusion.row_lower import RowGroup
 from kbench.engine.jit.launch import Prepared
 from kbench.engine.jit.service import service
+from kbench.engine.runtime import config
 from kbench.engine.runtime.workspace import Workspace
 
 
@@ -28,6 +30,9 @@ class RowStep:
         self.reads = reads
         self.kernel: row_kernel.RowKernel | None = None
         self._numbers = [source.array for source in group.sources]
+        read = [group.values[one.slot] for one in group.sources if one.array is None]
+        forms = [(value.shape, np.dtype(value.spec.dtype)) for value in read]
+        self._again = Again(self._numbers, forms)
         self._makers = makers
         self._plain: ExecutableLike | None = None
 
@@ -39,20 +44,27 @@ class RowStep:
         """The generated source of the kernel."""
         return self.kernel.source if self.kernel is not None else None
 
+    def _ready_kernel(self) -> row_kernel.RowKernel | None:
+        """The kernel, or None while there is none."""
+        if config.jit_mode() == "off":
+            self.kernel = None
+        elif self.kernel is None:
+            self.kernel = row_kernel.request(self.group.program)
+        return self.kernel
+
     def run(self, registers: Registers, buffers: Buffers) -> None:
         """Fill the slots of the results."""
         given = [registers[slot] for slot in self.reads]
-        if self.kernel is None:
-            self.kernel = row_kernel.request(self.group.program)
+        kernel = self._ready_kernel()
         arrays = self._arrays(given)
         columns = self.group.dims[-1]
         inside = all(is_inside(arrays[number], columns) for number in self.group.places)
-        if self.kernel is None or not inside:  # without a kernel, the value at fault says so
+        if kernel is None or not inside:  # without a kernel, the value at fault says so
             for slot, array in zip(self.slots, self._run_plain(given), strict=True):
                 registers[slot] = array
             return
         outs = [buffers[slot] for slot in self.slots]
-        self.kernel.run(outs, arrays, self.group.dims, cancel.check)
+        kernel.run(outs, arrays, self.group.dims, cancel.check)
         for slot, out in zip(self.slots, outs, strict=True):
             registers[slot] = out
 
@@ -64,11 +76,16 @@ class RowStep:
         with service.queue.muted() if coming else nullcontext():
             return self._plain.run(given, quiet=True)
 
+    def repeat(self, out: np.ndarray, *arrays: np.ndarray) -> bool:
+        """What `run` does, without looking everything up; False where it is not known how."""
+        kernel = self._ready_kernel()
+        return kernel is not None and self._again.run(kernel, self.group.dims, out, arrays)
+
     def prepare(
         self, registers: Registers, buffers: Buffers, workspace: Workspace
     ) -> Prepared | None:
         """What `run` does as a kernel's call, None while there is none."""
-        kernel = row_kernel.request(self.group.program)
+        kernel = self._ready_kernel()
         if kernel is None or self.group.program.places:
             return None
         arrays = self._arrays([registers[slot] for slot in self.reads])
