@@ -182,12 +182,14 @@ def drive(
     work: int,
     cancel_check: CancelCheck | None = None,
     seconds: float = 2e-9,
+    ease: int = 1,
 ) -> None:
     """Run a compiled job over items of about `work` elements, on all threads if it is enough.
 
-    `seconds` of an element are a guess, until the job has run.
+    `seconds` of an element are a guess, until the job has run. `ease` times as many elements as
+    others are worth the waking of threads.
     """
-    parallel = items * work >= threads.MIN_PARALLEL_ELEMENTS
+    parallel = items * work >= ease * threads.MIN_PARALLEL_ELEMENTS
     Launch(job.address, params, items, work, parallel, job.paced(seconds)).run(cancel_check)
 
 

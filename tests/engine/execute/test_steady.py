@@ -10,7 +10,7 @@ import pytest
 
 import kbench as K
 from kbench.engine.core import cancel
-from kbench.engine.core.errors import FeedError
+from kbench.engine.core.errors import FeedError, ShapeError
 from kbench.engine.execute import steady
 from kbench.engine.execute.function import Function
 from kbench.engine.jit.service import service
@@ -61,9 +61,15 @@ def _rows() -> tuple[Function, Callable[[], list[np.ndarray]]]:
     return K.function([x, y], [K.softmax(y) * row + x]), lambda: [drawn(300, 100), drawn(300, 100)]
 
 
+def _stack() -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    """Copies by a kernel."""
+    x, y = K.placeholder((None, 100)), K.placeholder((None, 100))
+    return K.function([x, y], [K.stack([x, y], 1)]), lambda: [drawn(300, 100), drawn(300, 100)]
+
+
 @pytest.fixture(
-    params=[_product, _several, _loop, _fold, _row_fold, _rows],
-    ids=["product", "several", "loop", "fold", "row_fold", "rows"],
+    params=[_product, _several, _loop, _fold, _row_fold, _rows, _stack],
+    ids=["product", "several", "loop", "fold", "row_fold", "rows", "stack"],
 )
 def made(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -177,7 +183,7 @@ def test_updates_and_flags_go_the_usual_way() -> None:
     assert function._steady is None
 
 
-@pytest.mark.parametrize("build", [_loop, _fold, _row_fold, _rows])
+@pytest.mark.parametrize("build", [_loop, _fold, _row_fold, _rows, _stack])
 def test_loops_are_made_again(
     build: Callable[[], tuple[Function, Callable[[], list[np.ndarray]]]],
     monkeypatch: pytest.MonkeyPatch,
@@ -233,6 +239,21 @@ def test_as_many_numbers_in_another_shape(
             (got,), (want,) = function([given]), usual(function, [given])
             assert got.shape == want.shape
             np.testing.assert_allclose(got, want, 1e-5, 1e-5)
+
+
+def test_what_a_kernel_refuses_is_told_as_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index out of range, in the call after many good ones, names the operation."""
+    monkeypatch.setenv("KBENCH_JIT", "wait")
+    table, rows = K.placeholder((500, 64)), K.placeholder((400,), dtype="int64")
+    function = K.function([table, rows], [K.gather(table, rows)])
+    values, places = drawn(500, 64), np.arange(400)
+    for _ in range(5):
+        np.testing.assert_array_equal(function([values, places])[0], values[:400])
+    before = values.copy()
+    for wrong in (500, -1):
+        with pytest.raises(ShapeError, match=f"gather: index {wrong} is out of range for 500 rows"):
+            function([values, np.where(places == 7, wrong, places)])
+    np.testing.assert_array_equal(values, before)
 
 
 @pytest.mark.parametrize("formula", [lambda x: K.relu(x) + 1.0, lambda x: K.dot(x, x)])

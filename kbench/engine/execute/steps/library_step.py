@@ -10,6 +10,8 @@ import numpy as np
 
 from kbench.engine.compiler.values import Value
 from kbench.engine.core import cancel
+from kbench.engine.core.quiet import quietly
+from kbench.engine.core.spec import Spec
 from kbench.engine.core.types import Attrs
 from kbench.engine.execute.buffer_pool import owned, pool
 from kbench.engine.execute.steps.base import Buffers, Registers
@@ -91,9 +93,11 @@ class LibraryStep:
 class KernelStep:
     """One op that brings a compiled kernel of its own."""
 
-    def __init__(self, value: Value, factory: KernelFactory) -> None:
+    def __init__(self, value: Value, factory: KernelFactory, specs: Sequence[Spec]) -> None:
+        """`specs` are those of the operands."""
         self.value = value
         self.factory = factory
+        self._forms = [(spec.shape, np.dtype(spec.dtype)) for spec in specs]
         self.kernel: Callable[..., object] | Preparable | None = None
         self.variant = "library"  # of the kernel's last call
         self._slot, self._inputs = value.slot, value.inputs
@@ -134,7 +138,17 @@ class KernelStep:
     def repeat(self, out: np.ndarray, *arrays: np.ndarray) -> bool:
         """What `run` does, once more; False where it is not known how."""
         kernel = self.find()
-        return isinstance(kernel, Preparable) and kernel.repeat(out, *arrays)
+        if isinstance(kernel, Preparable):
+            return kernel.repeat(out, *arrays)
+        if kernel is None or self.value.op.kind == "several":
+            return False
+        if [(array.shape, array.dtype) for array in arrays] != self._forms:
+            return False
+        try:
+            quietly(kernel, out, *arrays, cancel.check)
+        except Exception:
+            return False  # the usual way says what is wrong, and where
+        return True
 
     def prepare(
         self, registers: Registers, buffers: Buffers, workspace: Workspace
@@ -155,7 +169,7 @@ def kernel_step(value: Value, values: Sequence[Value]) -> KernelStep | None:
     if any(None in spec.shape for spec in specs):
         return None
     factory = value.op.kernel(*specs, **value.attrs)
-    return None if factory is None else KernelStep(value, factory)
+    return None if factory is None else KernelStep(value, factory, specs)
 
 
 def library_step(value: Value, values: Sequence[Value]) -> LibraryStep | None:

@@ -47,6 +47,9 @@ SHORT_LOOP_CELLS = 16
 """Cells up to which an inner loop is so short that the other axis is the better one."""
 MAX_UNCHECKED_BYTES = 1 << 22
 """Bytes that NumPy copies between two looks at the cancel flag."""
+EASE = {"rows": 4, "tiles": 1, "cells": 1}
+"""How many times as many elements as others are worth a second thread: of rows these are bytes, and
+one thread copies 256 KB in 7 us."""
 SECONDS = {"rows": 1.5e-10, "tiles": 1e-9, "cells": 1e-9}
 """Seconds of a byte in rows, of an element in other forms: a guess."""
 _ZEROS = np.zeros(1 << 13, np.uint8)
@@ -233,7 +236,8 @@ def _by_kernel(target: Array, origin: Array, cancel_check: CancelCheck | None) -
     params[0], params[1] = address_of(target) + late, address_of(origin) + early
     if (params[0] | params[1]) % move.word:
         return False
-    drive(job, params, move.items, move.each, cancel_check, SECONDS[move.form])
+    form = move.form
+    drive(job, params, move.items, move.each, cancel_check, SECONDS[form], EASE[form])
     return True
 
 

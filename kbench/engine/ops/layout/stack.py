@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -62,8 +63,9 @@ def _stack_numpy(out: np.ndarray | None, *xs: np.ndarray, axis: int) -> np.ndarr
 
 
 def _stack_by_copies(copy: Copy, out: np.ndarray, *xs: np.ndarray, axis: int) -> None:
+    before: tuple[Any, ...] = (slice(None),) * axis
     for index, x in enumerate(xs):
-        copy(np.moveaxis(out, axis, 0)[index, ...], x)
+        copy(out[(*before, index, Ellipsis)], x)
 
 
 def _stack_gradient(g: Tensor, y: Tensor, *xs: Tensor, axis: int) -> tuple[Tensor | None, ...]:
