@@ -104,7 +104,7 @@ class Executable:
         self._is_pure = all(value.op.pure and value.op.kind != "several" for value in values)
         self._is_new = self._is_pure  # as loops may run for minutes, in the user's functions, too
         self._views = self._copied_roots()
-        plain = self._replay_policy is None and self._in_place is None and not self._views
+        plain = self._replay_policy is None and self._in_place is None
         self.is_simple = plain and self._is_pure
         self.direct = self._direct(len(feed_slots)) if self.is_simple else None
         self._kept: Buffers | None = None
@@ -266,6 +266,11 @@ class Executable:
                     run(runners, registers, self._buffers(late))
         if in_place is not None:
             self._read = in_place.read(registers)
+        return self._results(registers, own)
+
+    def _results(self, registers: Registers, own: Collection[int] = ()) -> list[np.ndarray]:
+        """The values of the roots, copied where they lie in memory that stays: `own` is of a
+        replay."""
         if not self._views and not own:
             return [registers[root] for root in self.roots]
         return [
@@ -293,11 +298,11 @@ class Executable:
             self._straight = self._straightened()
         registers = self._filled(arrays)
         quietly(self._run_plain, self.runners, registers, self._buffers())
-        return [registers[root] for root in self.roots]
+        return self._results(registers)
 
     def _straightened(self) -> StraightLine | None:
         """The steps as one function, where all of them are small."""
-        if self._kept is None or self.layout.ending:
+        if self._kept is None or self.layout.ending or self._views:
             return None
         held = [
             constant if buffer is None else buffer

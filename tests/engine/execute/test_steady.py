@@ -61,6 +61,13 @@ def _rows() -> tuple[Function, Callable[[], list[np.ndarray]]]:
     return K.function([x, y], [K.softmax(y) * row + x]), lambda: [drawn(300, 100), drawn(300, 100)]
 
 
+def _views() -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    """Results that are views of what is fed, or of each other, and must be copied."""
+    x, y = K.placeholder((None, 100)), K.placeholder((None, 100))
+    outputs = [K.reverse(x, 1), x, K.transpose(y), K.reshape(x + y, (-1, 50))]
+    return K.function([x, y], outputs), lambda: [drawn(300, 100), drawn(300, 100)]
+
+
 def _stack() -> tuple[Function, Callable[[], list[np.ndarray]]]:
     """Copies by a kernel."""
     x, y = K.placeholder((None, 100)), K.placeholder((None, 100))
@@ -68,8 +75,8 @@ def _stack() -> tuple[Function, Callable[[], list[np.ndarray]]]:
 
 
 @pytest.fixture(
-    params=[_product, _several, _loop, _fold, _row_fold, _rows, _stack],
-    ids=["product", "several", "loop", "fold", "row_fold", "rows", "stack"],
+    params=[_product, _several, _loop, _fold, _row_fold, _rows, _stack, _views],
+    ids=["product", "several", "loop", "fold", "row_fold", "rows", "stack", "views"],
 )
 def made(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
