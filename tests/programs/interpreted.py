@@ -164,6 +164,7 @@ def _names() -> dict[str, Any]:
         "store_fence": lambda: None,
         "two_vectors": lambda: None,
         "masked": lambda: None,
+        "fetch_line": lambda address: None,
         "begin_flushing": lambda: 0,
         "end_flushing": lambda modes: None,
         "stream_out": ctypes.memmove,

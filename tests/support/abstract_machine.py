@@ -236,6 +236,7 @@ class Machine:
             found[f"scratch_{bits}"] = self.scratch(bits // 8)
         found |= {"stream_out": self.stream_out, "store_fence": lambda: None}
         found |= {"two_vectors": lambda: None, "masked": lambda: None}
+        found["fetch_line"] = lambda address: None
         found |= {"begin_flushing": lambda: 0, "end_flushing": lambda modes: None}
         found |= {"field": lambda params, index: int(params[index])}
         found |= {"range_kernel": lambda f: f, "exact_kernel": lambda f: f}

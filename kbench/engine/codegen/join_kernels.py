@@ -1,4 +1,5 @@
-"""What other kernels leave to do, element after element: sums of parts, variances, repeated rows.
+"""What other kernels leave to do, element after element: sums of parts, the largest of them,
+variances, repeated rows.
 
 Each is a kernel of its own, given as a launch, or done by NumPy with the same rounding.
 """
@@ -21,6 +22,8 @@ from kbench.engine.jit.service import service
 KINDS = {  # what other kernels leave to do: its kernel file, and the dtype of what it reads
     "parts": ("join", "float64"),
     "alike": ("join", ""),
+    "max": ("extreme", ""),
+    "min": ("extreme", ""),
     "variance": ("variance", "float64"),
     "repeat": ("repeat", ""),
 }
@@ -34,7 +37,8 @@ def find(kind: str, dtype: str) -> Callable[..., Launch] | None:
 
     "parts": `(out, parts, divisor)`, the sum of the rows of `parts`, of float64, divided. They are
     added as `joined` adds them, and the sum is rounded at the end. "alike": the same for rows of
-    the result's dtype, whose sum is rounded at each step. "variance": `(out, means, squares,
+    the result's dtype, whose sum is rounded at each step. "max", "min": `(out, parts)`, the largest
+    or the smallest of each column, NaN where there is one. "variance": `(out, means, squares,
     counts)`, of rows that each are the means of `counts` elements and their squares about these.
     "repeat": `(out, x)`, x over and over.
     """
@@ -48,10 +52,12 @@ def find(kind: str, dtype: str) -> Callable[..., Launch] | None:
 def _source(kind: str, dtype: str, read: str) -> str:
     file = KINDS[kind][0]
     names = {"store_element": f"store_{dtype}"}
-    if file == "repeat":
+    if file in ("repeat", "extreme"):
         names["load_element"] = f"load_{dtype}"
     else:
         names["element"] = dtype
+    if file == "extreme":
+        names |= {"peek_element": f"peek_{dtype}", "better_of": f"{kind}imum_float"}
     if file == "join":
         names |= {
             "peek_total": f"peek_{read}", "store_total": f"store_{read}", "total_value": read,
@@ -81,7 +87,7 @@ def _launch_of(
         raise ValueError(f"{given} cannot be joined to {describe_array(out)}")
     if kind == "variance":
         arrays = kept = [*arrays, np.empty((3, out.size))]  # and room for three sums
-    elif kind != "repeat":
+    elif kind in ("parts", "alike"):
         arrays = kept = [*arrays, np.empty(((len(first) + 1) // 2, out.size), read)]  # for halves
     params = np.array([*map(address_of, (out, *arrays)), *sizes, *numbers], np.int64)
     return Launch(address, params, out.size, 1, False, STEADY_PACER, kept=tuple(kept))
@@ -130,6 +136,28 @@ class Joined(NamedTuple):
         kind = "parts" if parts.dtype == np.float64 else "alike" if parts.dtype == out.dtype else ""
         write = find(kind, out.dtype.name)
         return None if write is None else write(out, parts, self.divisor or 1)
+
+
+class Extreme(NamedTuple):
+    """Parts whose largest numbers, or smallest, are the result's: `kind` is "max" or "min"."""
+
+    kind: str
+    out: Array
+    parts: Array
+
+    def run(self, cancel_check: CancelCheck | None) -> None:
+        """By a kernel if there is much to do; else by NumPy, which takes all dtypes."""
+        if self.parts.nbytes >= MIN_BYTES and _run_launch(self.launch(), cancel_check):
+            return
+        better = np.maximum if self.kind == "max" else np.minimum
+        with np.errstate(all="ignore"):
+            whole = better.reduce(self.parts)
+            np.copyto(self.out, whole.reshape(self.out.shape), casting="unsafe")
+
+    def launch(self) -> Launch | None:
+        """By a kernel, for float32 and float64."""
+        write = find(self.kind, self.out.dtype.name)
+        return None if write is None else write(self.out, self.parts)
 
 
 class Variance(NamedTuple):

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from kbench.engine.codegen.arguments import Binding
-from kbench.engine.codegen.join_kernels import Joined, Repeated
+from kbench.engine.codegen.join_kernels import Extreme, Joined, Repeated
 from kbench.engine.codegen.loop_program import Fold, LoopProgram
 from kbench.engine.codegen.repeated_loop import RepeatedLoop
 from kbench.engine.codegen.writers import kernel_source
@@ -40,8 +40,6 @@ MAX_BINDINGS = 16
 
 _JOINS: dict[str, np.ufunc] = {
     "prod": np.multiply,  # of integers
-    "max": np.maximum,
-    "min": np.minimum,
     "any": np.bitwise_or,
     "all": np.bitwise_and,
 }
@@ -186,15 +184,13 @@ class Kernel:
         if len(outs) != 1 or binding.is_streamed or not LaunchGraph.is_supported():
             return None
         parts, _given, alive = self._parts(outs, ins, dims, Workspace())  # which is never released
-        launches = [part.launch() for part in parts]
-        if not launches or None in launches or not are_same(alive, ins):
+        launches = [one for part in parts if (one := part.launch()) is not None]
+        if not launches or len(launches) < len(parts) or not are_same(alive, ins):
             return None
         result, *places = binding.places("y0" if self.program.fold is None else "direct")
-        others = tuple(array for number, array in enumerate(ins) if number not in given)
+        first = (0, result) if len(launches) == 1 else (1, 0)
         return RepeatedLoop(
-            [one._replace(kept=(one.kept, others)) for one in launches if one is not None],
-            [outs[0], *[ins[number] for number in given]],
-            [(0, result) if len(launches) == 1 else (1, 0), *[(0, places[n]) for n in given]],
+            launches, outs[0], ins, given, [first, *[(0, place) for place in places]]
         )
 
     def _parts(
@@ -262,13 +258,15 @@ class Kernel:
         has_factors = self.program.has_exponents
         factors = binding.set_factors(params, workspace) if has_factors else None
         last: Part = HostStep(lambda _check: _join(fold.kind, partials, factors, result))
-        if factors is None and fold.kind not in _JOINS:
+        if fold.kind in ("max", "min"):
+            last = Extreme(fold.kind, result, partials)
+        elif factors is None and fold.kind not in _JOINS:
             last = Joined(result, partials, binding.reduced if fold.kind == "mean" else 0)
         return self._nest.launch(params, binding), last
 
 
 def _join(kind: str, partials: Array, factors: exact_folds.Factors | None, result: Array) -> None:
-    """Join the parts of a fold that is no sum."""
+    """Join the parts of a product, or of a fold of truth values."""
     with np.errstate(all="ignore"):
         if factors is not None:
             whole = exact_folds.scaled(exact_folds.product_of_factors(factors, (0,)))

@@ -1,4 +1,4 @@
-"""A loop that is run again and again, on arrays that only their addresses tell apart.
+"""A loop, or a program of rows, that is run again on arrays that only their addresses tell apart.
 
 A loop over some thousand elements takes a microsecond or two, and as long as five more to be looked
 up, checked, and written into a block of parameters; to join the parts of a sum takes ten. For
@@ -23,19 +23,26 @@ _Form = tuple[tuple[int, ...], tuple[int, ...], np.dtype[np.generic], int]
 
 
 class RepeatedLoop:
-    """The launches of a loop for arrays of one form: those that it is made of were checked."""
+    """The launches of a kernel for arrays of one form: those that it is made of were checked."""
 
     def __init__(
-        self, launches: Sequence[Launch], arrays: Sequence[Array], places: Sequence[tuple[int, int]]
+        self,
+        launches: Sequence[Launch],
+        out: Array,
+        ins: Sequence[Array],
+        given: Sequence[int],
+        places: Sequence[tuple[int, int]],
     ) -> None:
-        """`places` are where the addresses of the result and of the operands stand: the number of
-        a launch, and the place among its parameters. Its other operands stay what they are."""
+        """`places` are where the addresses of the result and of all inputs stand: the number of a
+        launch, and the place among its parameters. Inputs that are not `given` stay as they are."""
         first = launches[0]
         alone = len(launches) == 1 and not first.parallel
-        self._launch, self._kept = first, list(launches)
+        others = [array for number, array in enumerate(ins) if number not in given]
+        self._launch, self._kept = first, (list(launches), others)
         self._graph = None if alone else LaunchGraph(launches)
-        self._forms = [_form(array) for array in arrays]
-        self._fields = [(launches[number].params.data, place) for number, place in places]
+        self._forms = [_form(array) for array in (out, *[ins[number] for number in given])]
+        moving = [places[0], *[places[1 + number] for number in given]]
+        self._fields = [(launches[number].params.data, place) for number, place in moving]
         self._seconds = sum(one.items * one.work * one.pacer.seconds for one in launches)
         self._free = [True]  # empty while a thread is in here
         self._threads = threads.count()

@@ -170,13 +170,8 @@ class RowKernel:
         launch = part.launch()
         if launch is None or not are_same(alive, ins):
             return None
-        result, *places = self._nest.bind(tuple(dims)).places("y0")
-        others = tuple(array for number, array in enumerate(ins) if number not in given)
-        return RepeatedLoop(
-            [launch._replace(kept=(launch.kept, others))],
-            [outs[0], *[ins[number] for number in given]],
-            [(0, result), *[(0, places[number]) for number in given]],
-        )
+        places = self._nest.bind(tuple(dims)).places("y0")
+        return RepeatedLoop([launch], outs[0], ins, given, [(0, place) for place in places])
 
     def _parts(
         self, outs: Sequence[Array], ins: Sequence[Array], dims: Sequence[int], workspace: Workspace

@@ -1,4 +1,5 @@
-"""Machine operations on blocks of memory: copies, zeros, and the scratch areas that threads take.
+"""Machine operations on blocks of memory: copies, zeros, lines that are asked for before they are
+read, and the scratch areas that threads take.
 
 A range kernel does not know its thread. It takes a free scratch area with one atomic exchange and
 gives it back when its range is done; there are as many areas as threads, so one is always free.
@@ -8,7 +9,7 @@ from __future__ import annotations
 
 from kbench.engine.jit.numba_backend import inline, intrinsic, ir, types
 
-_I1, _I8, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(64)
+_I1, _I8, _I32, _I64 = ir.IntType(1), ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _POINTER = _I8.as_pointer()
 
 
@@ -107,3 +108,17 @@ def take(flags, count):
 def give_back(flags, number):
     """Mark an area as free."""
     _exchange(flags + 8 * number, 0)
+
+
+@intrinsic
+def fetch_line(typing, address):
+    """Ask for a cache line that will be read soon; any address may be named."""
+
+    def codegen(context, builder, signature, arguments):
+        kind = ir.FunctionType(ir.VoidType(), [_POINTER, _I32, _I32, _I32])
+        fetch = builder.module.declare_intrinsic("llvm.prefetch", [_POINTER], kind)
+        hints = [ir.Constant(_I32, hint) for hint in (0, 3, 1)]  # to read, to keep, data
+        builder.call(fetch, [builder.inttoptr(arguments[0], _POINTER), *hints])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), codegen

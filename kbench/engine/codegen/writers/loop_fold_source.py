@@ -106,6 +106,7 @@ class NestFolds(FoldWalk):
         out, fold, stretches = self.out, self.fold, self._stretches
         self.begin_stretches(first, stretches)
         with out.block(f"for low in range(left, whole, {stretches * STRETCH}):"):
+            self.fetch_ahead(stretches * STRETCH, self._varying)
             self.begin_part(fold)
             with out.block(f"for k in range(low, low + {STRETCH}):"):
                 values = self._columns_of_parts(stretches, STRETCH, position, fold.step_dtype)
@@ -118,7 +119,12 @@ class NestFolds(FoldWalk):
         """Stretches of a row that are folded side by side."""
         if self.program.is_dear or not self.fold.has_stretches:
             return 1
-        return stretches_of(sum(pattern[self.last] for pattern in self.program.patterns))
+        return stretches_of(len(self._varying))
+
+    @property
+    def _varying(self) -> list[int]:
+        """The inputs that vary along a row."""
+        return [n for n, pattern in enumerate(self.program.patterns) if pattern[self.last]]
 
     def _columns_of_parts(
         self, count: int, length: int | str, position: str, dtype: str

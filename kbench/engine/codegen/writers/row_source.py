@@ -209,15 +209,20 @@ class RowWriter(DownFolds):
             return 1
         if not all(fold.has_stretches for fold in work.folds.values()):
             return 1
-        read = {leaf for n in (*wanted, *work.folds) for leaf in values[n].reads}
+        return stretches_of(len(self._varying(work)))
+
+    def _varying(self, work: _Work) -> list[int]:
+        """The inputs of a sweep that vary along the row."""
+        read = {leaf for n in (*work.wanted, *work.folds) for leaf in self._reads(n)}
         patterns = enumerate(self.program.patterns)
-        return stretches_of(sum(p[self.last] and input_leaf(n) in read for n, p in patterns))
+        return [n for n, p in patterns if p[self.last] and input_leaf(n) in read]
 
     def _side_by_side(self, work: _Work, stretches: int) -> str:
         """Fold a long row by stretches side by side, and say where what is left begins."""
         out, folds = self.out, work.folds
         self.begin_stretches("first", stretches)
         with out.block(f"for low in range(left, whole, {stretches * STRETCH}):"):
+            self.fetch_ahead(stretches * STRETCH, self._varying(work))
             for fold in folds.values():
                 self.begin_part(fold)
             with out.block(f"for k in range(low, low + {STRETCH}):"):

@@ -7,13 +7,15 @@ carry what their additions lose. Products of floats multiply mantissas and add e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
+import numpy as np
 from msgspec import Struct
 
 from kbench.engine.codegen.writers.typed_expr import computed
 from kbench.engine.codegen.writers.writer import Walk, bits_of
 from kbench.engine.graph.expr.expression import Expr
+from kbench.engine.runtime.cpu_caches import CACHE_LINE_BYTES
 
 CHUNK_ELEMENTS = 4096
 """Values that a running result takes before it joins the total."""
@@ -32,6 +34,8 @@ STRETCH = 64
 """Elements of each. They follow one another, as memory answers best to who reads on where it is."""
 LONG_ROW = 4096
 """Elements of a row, or of a part of one, that is folded so."""
+AHEAD_BYTES = 8192
+"""How far ahead its lines are asked for: processors by themselves ask for less."""
 
 SHORT_ROW = SHORT_CHUNK_ELEMENTS["float32"]
 """Elements of a short row, at most: each of its folds is a single part."""
@@ -124,6 +128,18 @@ class FoldWalk(Walk):
         """From where and to where a row is folded by stretches: nowhere, if it is short."""
         whole = f"last - (last - left) % {stretches * STRETCH}"
         self.out.add(f"left = {first}", f"whole = {whole} if last - left >= {LONG_ROW} else left")
+
+    def fetch_ahead(self, columns: int, inputs: Iterable[int]) -> None:
+        """Ask for what inputs have `AHEAD_BYTES` behind the columns from `low` on. It may be behind
+        their end: nothing is read."""
+        for number in inputs:
+            address, place = self.location(number)
+            place = place if place == "j" else f"({place})"
+            size = np.dtype(self.program.inputs[number].dtype).itemsize
+            ahead, line = AHEAD_BYTES // size, CACHE_LINE_BYTES // size
+            first, end = f"low + {ahead}", f"low + {ahead + columns}"
+            with self.out.block(f"for j in range({first}, {end}, {line}):"):
+                self.out.add(self.call("fetch_line", f"{address} + {place} * {size}"))
 
     def take(self, fold: Running, value: str) -> None:
         """Let a part take a value of its dtype."""

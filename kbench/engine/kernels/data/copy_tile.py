@@ -95,22 +95,6 @@ def stream_bytes(typing, target, source, count):
     return types.void(types.intp, types.intp, types.intp), codegen
 
 
-@intrinsic
-def fetch_line(typing, address):
-    """Ask for a cache line that will be read soon; any address may be named."""
-
-    def codegen(context, builder, signature, arguments):
-        kind = ir.IntType(8).as_pointer()
-        number = ir.Constant(_I32, 0).type
-        shape = ir.FunctionType(ir.VoidType(), [kind, number, number, number])
-        fetch = builder.module.declare_intrinsic("llvm.prefetch", [kind], shape)
-        hints = [ir.Constant(_I32, hint) for hint in (0, 3, 1)]  # to read, to keep, data
-        builder.call(fetch, [builder.inttoptr(arguments[0], kind), *hints])
-        return context.get_dummy_value()
-
-    return types.void(types.intp), codegen
-
-
 def _halve_function(module, bits):
     """A function that takes every second element of twice as many, a vector at a time."""
     name = f"kbench_halve_{bits}"

@@ -5,6 +5,7 @@
 
 import numpy as np
 
+from kbench.engine.intrinsics.memory import fetch_line
 from kbench.engine.intrinsics.nontemporal import store_fence
 from kbench.engine.intrinsics.primitives import (
     field,
@@ -26,7 +27,7 @@ from kbench.engine.intrinsics.specialized import (
     value,
 )
 from kbench.engine.jit.numba_backend import part, range_kernel
-from kbench.engine.kernels.data.copy_tile import copy_bytes, fetch_line, stream_bytes
+from kbench.engine.kernels.data.copy_tile import copy_bytes, stream_bytes
 
 PREFETCH_ROWS = 8
 """Rows that are asked for before they are needed."""

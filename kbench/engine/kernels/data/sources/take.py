@@ -1,10 +1,11 @@
 """Library kernel of kbench: rows by index."""
 
+from kbench.engine.intrinsics.memory import fetch_line
 from kbench.engine.intrinsics.nontemporal import store_fence
 from kbench.engine.intrinsics.primitives import field, load_int64
 from kbench.engine.intrinsics.specialized import WORD_BYTES, load_word, store_word
 from kbench.engine.jit.numba_backend import range_kernel
-from kbench.engine.kernels.data.copy_tile import copy_bytes, fetch_line, stream_bytes
+from kbench.engine.kernels.data.copy_tile import copy_bytes, stream_bytes
 
 PREFETCH_ROWS = 8
 """Rows that are asked for before they are needed: the tables are not in the caches."""
