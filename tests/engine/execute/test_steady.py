@@ -49,6 +49,18 @@ def _fold() -> tuple[Function, Callable[[], list[np.ndarray]]]:
     return K.function([x], [K.sum(K.square(x))]), lambda: [drawn(3000, 100)]
 
 
+def _largest() -> tuple[Function, Callable[[], list[np.ndarray]]]:
+    """The same of the largest number; some arrays have NaN."""
+
+    def feeds() -> list[np.ndarray]:
+        x = drawn(3000, 100)
+        x[RNG.integers(0, 3000), 7] = RNG.choice([np.nan, 9.0, np.inf])
+        return [x]
+
+    x = K.placeholder((None, 100))
+    return K.function([x], [K.max(x)]), feeds
+
+
 def _row_fold() -> tuple[Function, Callable[[], list[np.ndarray]]]:
     """A result for each row, which needs no joining."""
     x = K.placeholder((None, 100))
@@ -75,8 +87,8 @@ def _stack() -> tuple[Function, Callable[[], list[np.ndarray]]]:
 
 
 @pytest.fixture(
-    params=[_product, _several, _loop, _fold, _row_fold, _rows, _stack, _views],
-    ids=["product", "several", "loop", "fold", "row_fold", "rows", "stack", "views"],
+    params=[_product, _several, _loop, _fold, _largest, _row_fold, _rows, _stack, _views],
+    ids=["product", "several", "loop", "fold", "largest", "row_fold", "rows", "stack", "views"],
 )
 def made(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -190,7 +202,7 @@ def test_updates_and_flags_go_the_usual_way() -> None:
     assert function._steady is None
 
 
-@pytest.mark.parametrize("build", [_loop, _fold, _row_fold, _rows, _stack])
+@pytest.mark.parametrize("build", [_loop, _fold, _largest, _row_fold, _rows, _stack])
 def test_loops_are_made_again(
     build: Callable[[], tuple[Function, Callable[[], list[np.ndarray]]]],
     monkeypatch: pytest.MonkeyPatch,
@@ -215,7 +227,7 @@ def test_loops_are_made_again(
             def work(number: int, given=given, wanted=wanted, wrong=wrong) -> None:
                 for _ in range(50):
                     found = function(given[number])
-                    if not np.allclose(found[0], wanted[number][0], 1e-5, 1e-5):
+                    if not np.allclose(found[0], wanted[number][0], 1e-5, 1e-5, equal_nan=True):
                         wrong.append(number)
 
             workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
