@@ -27,6 +27,13 @@ KINDS = {  # what other kernels leave to do: its kernel file, and the dtype of w
     "variance": ("variance", "float64"),
     "repeat": ("repeat", ""),
 }
+_OPERATIONS: dict[str, np.ufunc] = {
+    "prod": np.multiply,  # of integers
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.bitwise_or,
+    "all": np.bitwise_and,
+}
 MIN_BYTES = 1 << 16
 """Bytes of parts from which a kernel is worth its launch, also where one call is made: NumPy's
 intermediate results would take fresh pages."""
@@ -138,8 +145,8 @@ class Joined(NamedTuple):
         return None if write is None else write(out, parts, self.divisor or 1)
 
 
-class Extreme(NamedTuple):
-    """Parts whose largest numbers, or smallest, are the result's: `kind` is "max" or "min"."""
+class Reduced(NamedTuple):
+    """Parts of another fold than a sum, which one operation of NumPy joins."""
 
     kind: str
     out: Array
@@ -149,13 +156,12 @@ class Extreme(NamedTuple):
         """By a kernel if there is much to do; else by NumPy, which takes all dtypes."""
         if self.parts.nbytes >= MIN_BYTES and _run_launch(self.launch(), cancel_check):
             return
-        better = np.maximum if self.kind == "max" else np.minimum
         with np.errstate(all="ignore"):
-            whole = better.reduce(self.parts)
+            whole = _OPERATIONS[self.kind].reduce(self.parts)
             np.copyto(self.out, whole.reshape(self.out.shape), casting="unsafe")
 
     def launch(self) -> Launch | None:
-        """By a kernel, for float32 and float64."""
+        """By a kernel, for the largest or smallest numbers of float32 and float64."""
         write = find(self.kind, self.out.dtype.name)
         return None if write is None else write(self.out, self.parts)
 

@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from kbench.engine.codegen.arguments import Binding
-from kbench.engine.codegen.join_kernels import Extreme, Joined, Repeated
+from kbench.engine.codegen.join_kernels import Joined, Reduced, Repeated
 from kbench.engine.codegen.loop_program import Fold, LoopProgram
 from kbench.engine.codegen.repeated_loop import RepeatedLoop
 from kbench.engine.codegen.writers import kernel_source
@@ -37,12 +37,6 @@ CHEAP_FACTOR = 2
 products."""
 MAX_BINDINGS = 16
 """Loop dims whose bindings a kernel remembers."""
-
-_JOINS: dict[str, np.ufunc] = {
-    "prod": np.multiply,  # of integers
-    "any": np.bitwise_or,
-    "all": np.bitwise_and,
-}
 
 
 REPEATED = ("float32", "float64")
@@ -255,23 +249,21 @@ class Kernel:
         partials = binding.set_result(params, result, workspace)
         if partials is None:
             return (self._nest.launch(params, binding),)
-        has_factors = self.program.has_exponents
-        factors = binding.set_factors(params, workspace) if has_factors else None
-        last: Part = HostStep(lambda _check: _join(fold.kind, partials, factors, result))
-        if fold.kind in ("max", "min"):
-            last = Extreme(fold.kind, result, partials)
-        elif factors is None and fold.kind not in _JOINS:
+        last: Part
+        if self.program.has_exponents:
+            factors = binding.set_factors(params, workspace)
+            last = HostStep(lambda _check: _multiply(factors, result))
+        elif fold.kind in ("sum", "mean"):
             last = Joined(result, partials, binding.reduced if fold.kind == "mean" else 0)
+        else:
+            last = Reduced(fold.kind, result, partials)
         return self._nest.launch(params, binding), last
 
 
-def _join(kind: str, partials: Array, factors: exact_folds.Factors | None, result: Array) -> None:
-    """Join the parts of a product, or of a fold of truth values."""
+def _multiply(factors: exact_folds.Factors, result: Array) -> None:
+    """Join the parts of a product of floats."""
     with np.errstate(all="ignore"):
-        if factors is not None:
-            whole = exact_folds.scaled(exact_folds.product_of_factors(factors, (0,)))
-        else:
-            whole = _JOINS[kind].reduce(partials)
+        whole = exact_folds.scaled(exact_folds.product_of_factors(factors, (0,)))
         np.copyto(result, whole.reshape(result.shape), casting="unsafe")
 
 
