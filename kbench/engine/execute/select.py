@@ -76,7 +76,7 @@ def row_step(value: Value, makers: PlanMakers) -> Step:
         math.prod(group.dims),
         slots[:-1],
         prepare=step.prepare,
-        repeat=step.repeat,
+        repeat=None if group.program.places or group.program.final_folds else step.repeat,
     )
 
 
